@@ -27,9 +27,9 @@ from slotwise.learning import Task, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Label, Topics, decode, encode
+from slotwise.live.server.device_state import COOL_DOWN, LIMIT
 from slotwise.live.server.events import LiveObserver, LogEvent
 from slotwise.live.server.live_run import LiveOutcome, run_live
-from slotwise.live.server.penalties import COOL_DOWN, LIMIT
 from slotwise.live.server.server_config import LivePlan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker, Message

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from virtual_time import run_virtual
 
-from slotwise.live.clock import Clock, Signal, SlotClock, Timeout
+from slotwise.live.clock import Clock, RateLimit, Signal, SlotClock, Timeout
 
 
 def test_a_wait_that_is_cancelled_together_with_the_change_ends_cancelled():
@@ -59,3 +59,13 @@ def test_slots_with_a_length_follow_the_clock_and_slots_without_one_follow_the_p
         ]
 
     assert run_virtual(scenario) == [(True, 12, 13, pytest.approx(0.8)), (False, 11, 12, 0.0)]
+
+
+def test_a_burst_is_allowed_and_then_a_rate_for_each_device_by_itself():
+    limit = RateLimit(3, 0.5)
+    assert [limit.allows(1, 0.0) for _ in range(5)] == [True, True, True, False, False]
+    assert limit.allows(2, 0.0)
+    assert not limit.allows(1, 1.0)
+    assert limit.allows(1, 2.0)
+    assert not limit.allows(1, 2.0)
+    assert [limit.allows(1, 100.0) for _ in range(4)] == [True, True, True, False]

@@ -15,10 +15,9 @@ from virtual_time import VirtualExecutor, run_virtual
 from live import TOPICS, Play, planned_updates, play, prepare, simulated_models
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.device.device_host import DeviceConfig, _DeviceHost
-from slotwise.live.protocol import Label, Topics, decode, encode
+from slotwise.live.protocol import OLDEST, PROTOCOL, Label, Topics, Versions, decode, encode, own_versions
 from slotwise.live.server.server_config import LivePlan
 from slotwise.live.transport import MemoryBroker, Message
-from slotwise.live.versions import OLDEST, PROTOCOL, Versions, own_versions
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import model_sha256
 from slotwise.scenario import Scenario

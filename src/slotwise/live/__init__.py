@@ -1,6 +1,6 @@
 """Live runs: the Scheduler on a real network, with a server, devices and a broker between them.
 
-- `protocol`, `parts`, `versions`: topics, the wire format, long messages, and comparing versions.
+- `protocol`, `parts`: topics, the wire format, comparing versions, and long messages.
 - `transport`: the `Channel` interface, in memory and on MQTT; which broker to use, and how to log in.
 - `server`: `serve` and `resume_live`; messages of devices are checked in `server.inbox`.
 - `device`: `run_device` and `run_fleet`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 HEADER_BYTES = 8192  # at most, of a packet with a part: topic, label and fields; 100 receivers take 2,000
 SMALLEST_PART = 1024  # bytes of a part that is not the last
 UNLIMITED = 1 << 28  # bytes; no MQTT packet is longer
+Missing = Literal["more", "gap", "checksum"]  # parts after this one, parts before it, or all of them
 
 
 class Place(NamedTuple):
@@ -117,25 +118,36 @@ def frames(
         yield encode(label, raw[offset : offset + part_bytes], **whole, offset=str(offset))
 
 
-class Uploads:
-    """Owner of the parts of updates that have come; they outlast a grant that ends too early."""
+class Transfers:
+    """Owner of the parts that have come, by sender; those of another message replace what there is.
+
+    So no sender can fill the memory with parts. On a server they outlast a grant that ends too early.
+    """
 
     def __init__(self) -> None:
         self._assemblies: dict[int, Assembly] = {}
 
-    def assembly(self, device: int, work: Work, place: Place) -> Assembly:
-        """Return the assembly that a part belongs to, a new one if it is of another update."""
-        # Another update replaces the one that is held, so that no device can fill the memory with parts.
-        held = self._assemblies.get(device)
+    def add(self, sender: int, work: Work, place: Place, piece: bytes) -> bytes | Missing:
+        """Add a part; return all bytes with the last one, or else what is missing.
+
+        A gap (parts before this one have not come) is reported once each time that parts are sent. If the
+        checksum is wrong, everything has to be sent again from the start.
+        """
+        held = self._assemblies.get(sender)
         if held is None or not held.is_of(work, place):
-            held = self._assemblies[device] = Assembly(work, place)
-        return held
+            held = self._assemblies[sender] = Assembly(work, place)
+        if not held.add(place, piece):
+            return "gap" if held.is_new_gap(place) else "more"
+        if held.received < place.total:
+            return "more"
+        self.drop(sender)
+        return "checksum" if held.complete is None else held.complete
 
-    def resume_fields(self, device: int, work: Work) -> dict[str, str]:
-        """Return the fields of a grant that say what has come of the update."""
-        held = self._assemblies.get(device)
-        return {"partial": str(held)} if held is not None and held.work == work and held.received else {}
+    def partial(self, sender: int, work: Work | None = None) -> str:
+        """Return the text that says what has come, of ``work`` if it is given; empty if there is nothing."""
+        held = self._assemblies.get(sender)
+        return "" if held is None or work not in (None, held.work) else str(held)
 
-    def drop(self, device: int) -> None:
-        """Forget the parts of a device's update."""
-        self._assemblies.pop(device, None)
+    def drop(self, sender: int) -> None:
+        """Forget the parts of a sender."""
+        self._assemblies.pop(sender, None)

@@ -1,4 +1,4 @@
-"""Messages between server and devices: their topics and the wire format.
+"""Messages between server and devices: their topics, the wire format, and versions of the protocol.
 
 A broker's access rules follow from the topics alone. Device n publishes below ``from/n/`` and nowhere else;
 it reads ``to/n/`` and the messages below ``all/`` that are for it. The server publishes below ``to/`` and
@@ -11,6 +11,10 @@ a model to its receivers only. From the 101st on, devices share seats.
 A message is a label, some text fields and at most one array, float32 or packed. Its frame is a safetensors
 file: eight bytes of length, a JSON header, raw little-endian numbers. Nothing in it can be executed, and any
 safetensors reader can open it. Label and fields are in its ``__metadata__``.
+
+A server sends its versions of the protocol in the announcement of a run, a device in ``here``. These two
+messages and ``incompatible`` keep their form in every version, so peers of any two versions can read them. A
+peer that sends no versions speaks protocol 1, which had none.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
@@ -42,6 +47,12 @@ MAX_DEVICES = 10_000  # their numbers fit into a broadcast, and each has a conne
 LENGTH_BYTES = 8
 HEADER_LIMIT = 4 << 20  # bytes; a broadcast names its receivers
 ARRAY, PACKED = "vector", "packed"
+PROTOCOL = 2  # that this build speaks
+OLDEST = 1  # that this build understands
+FIRST_WITH_VERSIONS = FIRST_WITH_PARTS = 2
+UNREADABLE = 0  # in place of a version that is no number
+_NUMBER = re.compile("[0-9]{1,6}")
+_BUILD = re.compile("[0-9A-Za-z.+_-]{1,32}")  # from the network, and written to logs
 
 
 @dataclass(frozen=True)
@@ -224,3 +235,44 @@ def _check_array(entry: object, dtype: str, width: int, body: memoryview) -> Non
         raise BadFrame("array is not a vector")
     if len(body) != width * shape[0] or entry.get("data_offsets") != [0, len(body)]:
         raise BadFrame("wrong number of bytes")
+
+
+class Versions(NamedTuple):
+    """Protocol versions that a peer speaks, and the version of its slotwise or other program."""
+
+    protocol: int
+    oldest: int
+    build: str
+
+    @classmethod
+    def in_fields(cls, fields: Mapping[str, str]) -> Versions:
+        """Return the versions in a message."""
+        if "protocol" not in fields:
+            return cls(1, 1, "")
+        protocol = _number(fields["protocol"])
+        build = fields.get("slotwise", "")
+        oldest = _number(fields.get("oldest", fields["protocol"]))
+        return cls(protocol, oldest, build if _BUILD.fullmatch(build) else "")
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields of a message that say these versions."""
+        return {"protocol": str(self.protocol), "oldest": str(self.oldest), "slotwise": self.build}
+
+    def understands(self, other: Versions) -> bool:
+        """Return whether there is a protocol version that both peers speak."""
+        readable = UNREADABLE not in (other.protocol, other.oldest)
+        return readable and self.oldest <= other.protocol and other.oldest <= self.protocol
+
+    def __str__(self) -> str:
+        span = f"{self.oldest} to {self.protocol}" if self.oldest < self.protocol else str(self.protocol)
+        known = "unreadable" if UNREADABLE in (self.protocol, self.oldest) else span
+        return f"protocol {known}" + (f" (slotwise {self.build})" if self.build else "")
+
+
+def own_versions() -> Versions:
+    """Return the versions of this build."""
+    return Versions(PROTOCOL, OLDEST, version("slotwise"))
+
+
+def _number(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else UNREADABLE

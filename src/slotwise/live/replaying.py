@@ -14,7 +14,7 @@ from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import update_of
-from slotwise.live.server.model_health import Rollback
+from slotwise.live.server.aggregator import Rollback
 from slotwise.options import loaded
 from slotwise.runs import RunFolder
 from slotwise.runs.execution import build_task

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError, MissingError
-from slotwise.live.server.events import LiveObserver
+from slotwise.live.server.events import LiveObserver, LiveView
 from slotwise.live.server.live_status import LiveStatus
-from slotwise.live.server.live_view import LiveView
 from slotwise.live.transport.broker import is_loopback, listen_address
 from slotwise.observer import BaseObserver
 from slotwise.web.live_snapshot import LiveSnapshot, SnapshotMaker

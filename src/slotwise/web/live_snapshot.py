@@ -11,8 +11,8 @@ from math import isfinite
 
 from slotwise.files import finite
 from slotwise.learning import Point
+from slotwise.live.server.events import Carried, LiveView
 from slotwise.live.server.live_status import LiveStatus
-from slotwise.live.server.live_view import Carried, LiveView
 from slotwise.report.gantt.chart import SERVER, Activity, Interval, Window, transfers
 from slotwise.schedule import Timeline
 

@@ -8,8 +8,7 @@ import pytest
 
 from slotwise.learning.quantisation import Packing
 from slotwise.live.parts import Assembly, Place, checksum, frames
-from slotwise.live.protocol import BadFrame, Label, Topics, decode, digest, encode
-from slotwise.live.versions import PROTOCOL, Versions
+from slotwise.live.protocol import PROTOCOL, BadFrame, Label, Topics, Versions, decode, digest, encode
 
 VECTORS = json.loads((Path(__file__).parents[3] / "docs/protocol-vectors.json").read_text(encoding="utf-8"))
 

@@ -10,7 +10,7 @@ from slotwise.live.protocol import Label, decode, encode
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.monitor import ANSWER_BURST
 from slotwise.live.server.server_config import LivePlan
-from slotwise.live.server.training_times import MULTIPLE, UNKNOWN_MULTIPLE
+from slotwise.live.server.timings import MULTIPLE, UNKNOWN_MULTIPLE
 from slotwise.live.transport import Message
 from slotwise.scenario import Scenario
 

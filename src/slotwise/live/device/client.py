@@ -12,11 +12,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slotwise.errors import UserError
-from slotwise.live.device.model_download import ModelDownload
-from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Place, checksum, frames, received_of
-from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
+from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Place, Transfers, checksum, frames, received_of
+from slotwise.live.protocol import (
+    FIRST_WITH_VERSIONS,
+    BadFrame,
+    Frame,
+    FromDevice,
+    Label,
+    Topics,
+    Versions,
+    Work,
+    decode,
+    digest,
+    encode,
+    own_versions,
+)
 from slotwise.live.transport import Channel, Connected, Message
-from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
 
 if TYPE_CHECKING:
     from slotwise.aggregation import Vector
@@ -24,6 +35,7 @@ if TYPE_CHECKING:
     from slotwise.learning.quantisation import Packing
     from slotwise.learning.task import Task, TrainingStart
 
+SERVER = 0  # the number of the sender of models
 TaskMaker = Callable[[Mapping[str, str]], Awaitable["Task"]]  # from the fields of the announcement
 
 
@@ -63,7 +75,7 @@ class Device:
         self._seconds = 0.0  # that its training took
         self._grant: Frame | None = None
         self._part_bytes = UNLIMITED
-        self._download = ModelDownload()
+        self._downloads = Transfers()
         self._training: asyncio.Task[None] | None = None
         # A training is a task of its own, so its error reaches `run` only through this future.
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -142,7 +154,7 @@ class Device:
                 return
             self._drop_work()
             self._run_id, self._task = frame.label.run, None
-            self._download.drop()
+            self._downloads.drop(SERVER)
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
                 # The run is remembered without a task, so that the same announcement is not reported again.
@@ -240,7 +252,7 @@ class Device:
                 await self._send_ready(work)
             return
         self._drop_work()
-        self._download.drop()
+        self._downloads.drop(SERVER)
         self._work, self._model = work, model
         slot = frame.fields.get("slot", "0")
         known = int(slot) if re.fullmatch("[0-9]{1,18}", slot) else 0
@@ -258,14 +270,12 @@ class Device:
         # This model is here already. Only its last part counts, so that ``ready`` is repeated once.
         if work == self._work and self._model is not None and digest(self._model) == place.checksum:
             return frame._replace(vector=self._model) if place.offset + len(piece) == place.total else None
-        numbers, broken = self._download.add(work, place, piece)
-        if broken:
+        numbers = self._downloads.add(SERVER, work, place, piece)
+        if isinstance(numbers, bytes):
+            return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
+        if numbers != "more":
             await self._send_here(broken=True)
-        return (
-            None
-            if numbers is None
-            else frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
-        )
+        return None
 
     def _check_size(self, size: int) -> None:
         """Raise a UserError if a model of ``size`` bytes does not fit the task."""
@@ -302,7 +312,7 @@ class Device:
     async def _send_here(self, *, broken: bool = False) -> None:
         """Say that this device is here and what it has; ``broken``: a transfer does not go on by itself."""
         fields = {"boot": self._boot, "holds": self._holds, **self._versions.fields()}
-        if partial := str(self._download):
+        if partial := self._downloads.partial(SERVER):
             fields |= {"partial": partial, **({"broken": "1"} if broken else {})}
         await self._publish("here", encode(Label(self._run_id, self.number), **fields))
 

@@ -21,7 +21,6 @@ from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
-from slotwise.live.transport.outages import Outages
 from slotwise.machine import available_cores
 from slotwise.options import names_of
 from slotwise.scenario import whole
@@ -175,6 +174,8 @@ class _DeviceHost:
         self, topics: Topics, config: DeviceConfig, numbers: Sequence[int], workers: int, notice: Notice
     ) -> None:
         self._topics, self._config, self._numbers, self._notice = topics, config, numbers, notice
+        from slotwise.live.transport.outages import Outages  # noqa: PLC0415  (needs aiomqtt)
+
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
         self._outages, self._lock = Outages(notice), asyncio.Lock()
         self._noticed: set[str] = set()

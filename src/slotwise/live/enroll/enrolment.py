@@ -17,7 +17,7 @@ from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
-    from slotwise.live.enroll.authority import Host
+    from slotwise.live.enroll.enrolment_folder import Host
 
 FORMAT = 1
 SERVER = "server"

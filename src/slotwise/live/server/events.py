@@ -1,19 +1,26 @@
-"""Events of a live run: its observer, and one line of its structured log, as text or as JSON."""
+"""Events of a live run: what its observers are told and may read, and the lines of its structured log."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from slotwise.learning import Point
 from slotwise.observer import BaseObserver
 from slotwise.runs import Observer
+from slotwise.schedule import Timeline
+from slotwise.schedule.timeline import Uplink
 
 if TYPE_CHECKING:
-    from slotwise.live.server.live_status import LiveStatus
-    from slotwise.live.server.live_view import LiveView
+    from slotwise.live.server.inbox import Inbox
+    from slotwise.live.server.live_status import LiveStatus, StatusWriter
+    from slotwise.live.server.rounds import RoundDriver
+    from slotwise.live.server.state import LiveState
 
 MAX_DIFFERENT = 1000  # rejections that are logged; rejections.log has the others
 
@@ -103,3 +110,64 @@ class EventLog:
         if (topic, reason) not in self._rejections and len(self._rejections) < MAX_DIFFERENT:
             self._rejections.add((topic, reason))
             (self.debug if harmless else self.warning)("rejected", topic=topic, reason=reason)
+
+
+class Carried(NamedTuple):
+    """Uplinks and broadcasts since a slot, those of the round that is not complete yet included."""
+
+    uplinks: list[Uplink]  # that arrived: round, device, version, start, end
+    lost: list[Uplink]
+    broadcasts: list[tuple[int, int, int]]  # round, start, end
+
+
+class LiveView:
+    """Reads a live run; call it in the event loop of the run.
+
+    Attributes:
+        plan: The planned schedule.
+    """
+
+    def __init__(
+        self, plan: Timeline, state: LiveState, inbox: Inbox, rounds: RoundDriver, status: StatusWriter
+    ) -> None:
+        self.plan = plan
+        self._state, self._inbox, self._rounds, self._status = state, inbox, rounds, status
+
+    def status(self) -> LiveStatus:
+        """Return the status as it is now."""
+        return self._status.status()
+
+    def seconds_since_heard(self) -> dict[int, float]:
+        """Return for each device the seconds since its last message that was accepted."""
+        now = self._inbox.clock.now()
+        return {device: now - moment for device, moment in self._inbox.heard.items()}
+
+    def overdue(self) -> list[int]:
+        """Return the devices that are not ready in the slot in which the plan expects them."""
+        return sorted(self._state.overdue)
+
+    def points(self) -> Sequence[Point]:
+        """Return all evaluations so far."""
+        return tuple(self._state.points)
+
+    def device_of(self, topic: str) -> int | None:
+        """Return the device whose topic this is; None if it is another one."""
+        sender = self._inbox.topics.sender(topic)
+        return None if sender is None else sender[0]
+
+    def carried(self, first: int) -> Carried:
+        """Return what the channel has carried since slot ``first``."""
+        record, (uplinks, lost) = self._state.record, self._rounds.current
+        ended = bisect_left(record.broadcasts, first, key=lambda broadcast: broadcast[1])
+        sent = enumerate(record.broadcasts[ended:], ended)
+        return Carried(
+            [*chain(_since(record.uplinks, first), uplinks)],
+            [*chain(_since(record.lost, first), lost)],
+            [(k, start, end) for k, (start, end) in sent],
+        )
+
+
+def _since(uplinks: Sequence[Uplink], first: int) -> Iterator[Uplink]:
+    """Yield the uplinks, which are in the order of the channel, that end after a slot."""
+    begin = bisect_left(uplinks, first + 1, key=lambda uplink: uplink[4])
+    yield from uplinks[begin:]

@@ -9,14 +9,12 @@ import numpy as np
 
 from slotwise.aggregation import Vector
 from slotwise.learning.quantisation import Packing
-from slotwise.live.clock import Clock, Signal
+from slotwise.live.clock import Clock, RateLimit, Signal
 from slotwise.live.parts import SMALLEST_PART, Place
-from slotwise.live.protocol import BadFrame, Frame, Topics, decode, digest
+from slotwise.live.protocol import BadFrame, Frame, Topics, Versions, decode, digest, own_versions
 from slotwise.live.server.events import EventLog
-from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
-from slotwise.live.versions import Versions, own_versions
 
 TEXT_LIMIT = 1 << 12  # bytes of a message without numbers
 TOPIC_LIMIT = 100  # characters of a topic that are logged
@@ -242,43 +240,31 @@ class Inbox:
             raise Rejected("update sent twice")
         if "offset" in frame.fields:
             whole = self._add_part(device, frame)
-            if whole is None:
-                return self._missing_part(device, frame)
+            if not isinstance(whole, Frame):
+                return whole
             frame = whole
         self.state.grant.receive(self._updates.checked(frame))
         self.state.timings.received()
         self.state.uploads.drop(device)
         return None
 
-    def _add_part(self, device: int, frame: Frame) -> Frame | None:
-        """Add a part of an update; return the whole update with the last one."""
+    def _add_part(self, device: int, frame: Frame) -> Frame | Reply | None:
+        """Add a part of an update; return the whole with the last, or what to ask for if there is a gap."""
         place, piece, size = Place.in_fields(frame.fields), frame.packed or b"", self._updates.bytes
         if place is None or place.total != size or place.offset + len(piece) > size:
             raise Rejected(f"not a part of {size} bytes", spoils=True)
         # The limit on small parts bounds the messages that one update can cost.
         if len(piece) < min(SMALLEST_PART, size - place.offset) or not piece:
             raise Rejected(f"part of less than {SMALLEST_PART} bytes", spoils=True)
-        assembly = self.state.uploads.assembly(device, frame.work, place)
-        # A part after a gap is not added; `_missing_part` asks for those before it.
-        assembly.add(place, piece)
-        if assembly.received < size:
+        numbers = self.state.uploads.add(device, frame.work, place, piece)
+        if numbers == "more":
             return None
-        numbers = assembly.complete
-        # Also if the checksum is wrong: then the update is sent again from the start.
-        self.state.uploads.drop(device)
-        if numbers is None:
+        if numbers == "gap":
+            # As if the device had said that it holds its work: the answer repeats the grant, with the bytes
+            # that have come, and does not send the model.
+            return Reply(device, f"{frame.work}:{digest(self.state.models[frame.work.version])}")
+        if numbers == "checksum":
             raise Rejected("wrong checksum", spoils=True)
         if self._updates.packing is not None:
             return frame._replace(packed=numbers)
         return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32), packed=None)
-
-    def _missing_part(self, device: int, frame: Frame) -> Reply | None:
-        """Ask a device, once, to go on from what has come, if parts are missing before this one."""
-        place = Place.in_fields(frame.fields)
-        assert place is not None
-        assembly = self.state.uploads.assembly(device, frame.work, place)
-        if place.offset < assembly.received or not assembly.is_new_gap(place):
-            return None
-        # As if the device had said that it holds its work: the answer repeats the grant, with the bytes that
-        # have come, and does not send the model.
-        return Reply(device, f"{frame.work}:{digest(self.state.models[frame.work.version])}")

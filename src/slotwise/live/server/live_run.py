@@ -17,17 +17,15 @@ from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.parts import HEADER_BYTES
 from slotwise.live.protocol import Topics
 from slotwise.live.server.aggregator import NotFinite
-from slotwise.live.server.events import EventLog, LiveObserver
+from slotwise.live.server.events import EventLog, LiveObserver, LiveView
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
-from slotwise.live.server.live_files import LiveFiles
-from slotwise.live.server.live_results import Comparison, Evaluator
-from slotwise.live.server.live_view import LiveView
+from slotwise.live.server.live_results import Comparison, Evaluator, LiveFiles
+from slotwise.live.server.live_status import StatusWriter
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
 from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.state import LiveState, Snapshot
-from slotwise.live.server.status_writer import StatusWriter
 from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
 from slotwise.observer import BaseObserver

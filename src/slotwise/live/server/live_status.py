@@ -1,10 +1,12 @@
-"""LiveStatus: the state of a live run as one value, for an operator, a page or a metrics endpoint."""
+"""LiveStatus: the state of a live run as one value, and the file status.json that has it."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +14,10 @@ from typing import Any, Literal
 from slotwise.errors import UserError
 from slotwise.files import read_document, write_document
 from slotwise.learning import Point
+from slotwise.live.clock import Clock
+from slotwise.live.server.aggregator import DeviceNorms
+from slotwise.live.server.events import EventLog, LiveObserver
+from slotwise.live.server.monitor import RunSpec
 from slotwise.live.server.state import LiveState
 
 FORMAT = 1
@@ -20,6 +26,8 @@ INTERVAL = 2.0  # seconds between two versions of the file
 
 Phase = Literal["waiting for devices", "running", "finished", "interrupted", "diverged"]
 DeviceState = Literal["computing", "ready", "sending", "waiting", "absent", "excluded"]
+HEARTBEAT = 30.0  # seconds after which the file is written again though nothing has changed
+SUMMARY_INTERVAL = 10.0  # seconds between two summaries that are logged as information; others are details
 
 
 @dataclass(frozen=True)
@@ -94,18 +102,16 @@ class LiveStatus:
     devices: tuple[DeviceStatus, ...]
 
     @classmethod
-    def of(
-        cls, state: LiveState, *, run: str, phase: Phase, devices: int, rounds: int, cool_down: float
-    ) -> LiveStatus:
-        """Return the status of a run with so many ``devices`` and planned ``rounds``."""
+    def of(cls, state: LiveState, spec: RunSpec, phase: Phase) -> LiveStatus:
+        """Return the status of a run."""
         points: list[Point] = state.points
         norms, late = state.health.norms.values(), Counter(entry.device for entry in state.late)
         return cls(
-            run=run,
+            run=spec.run,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             phase=phase,
             round=state.round,
-            rounds=rounds,
+            rounds=spec.rounds,
             slot=state.slot,
             seconds=state.seconds,
             updates=sum(state.assignments.delivered.values()),
@@ -116,9 +122,7 @@ class LiveStatus:
             rollbacks=len(state.health.rollbacks),
             evaluation={**points[-1]._asdict(), "metrics": dict(points[-1].metrics)} if points else None,
             rejected=dict(state.rejected),
-            devices=tuple(
-                _device(state, number, late[number], cool_down) for number in range(1, devices + 1)
-            ),
+            devices=tuple(_device(state, n, late[n], spec) for n in range(1, spec.fleet.devices + 1)),
         )
 
     @classmethod
@@ -142,8 +146,9 @@ class LiveStatus:
         write_document(folder / FILE, {"format": FORMAT, **asdict(self)})
 
 
-def _device(state: LiveState, number: int, late: int, cool_down: float) -> DeviceStatus:
-    norms, work = state.health.norms.get(number), state.assignments.work.get(number)
+def _device(state: LiveState, number: int, late: int, spec: RunSpec) -> DeviceStatus:
+    norms, work = state.health.norms.get(number, DeviceNorms()), state.assignments.work.get(number)
+    excluded_for = state.penalties.seconds_left(number, spec.seconds_per_point)
     return DeviceStatus(
         device=number,
         state=_state_of(state, number),
@@ -151,13 +156,11 @@ def _device(state: LiveState, number: int, late: int, cool_down: float) -> Devic
         updates=state.assignments.delivered[number],
         late=late,
         penalty=round(state.penalties.points.get(number, 0.0), 3),
-        excluded_for=round(state.penalties.seconds_left(number, cool_down), 1)
-        if number in state.penalties.excluded
-        else 0.0,
-        clipped=norms.clipped if norms else 0,
-        last_norm=norms.last if norms else 0.0,
-        mean_norm=norms.mean if norms else 0.0,
-        largest_norm=norms.largest if norms else 0.0,
+        excluded_for=round(excluded_for, 1) if number in state.penalties.excluded else 0.0,
+        clipped=norms.clipped,
+        last_norm=norms.last,
+        mean_norm=norms.mean,
+        largest_norm=norms.largest,
     )
 
 
@@ -171,3 +174,69 @@ def _state_of(state: LiveState, number: int) -> DeviceState:
     if number not in state.assignments.work:
         return "waiting"
     return "ready" if state.assignments.is_ready(number) else "computing"
+
+
+class StatusWriter:
+    """Writes the status of a run when it changes, and now and then, so that its age shows a dead server."""
+
+    def __init__(
+        self, folder: Path, spec: RunSpec, state: LiveState, observer: LiveObserver, clock: Clock
+    ) -> None:
+        self._folder, self._spec, self._state = folder, spec, state
+        self._observer, self._clock = observer, clock
+        self.phase: Phase = "waiting for devices"
+        self._summarised: float | None = None
+        self._writing, self._closed = threading.Lock(), False
+
+    async def run(self) -> None:
+        """Write the file again and again, without end."""
+        written: LiveStatus | None = None
+        wrote = -HEARTBEAT
+        while True:
+            status, now = self._report(self._state), self._clock.now()
+            if written is None or now - wrote >= HEARTBEAT or replace(status, time=written.time) != written:
+                await asyncio.to_thread(self._write, status)
+                written, wrote = status, now
+            await self._clock.sleep(INTERVAL)
+
+    def close(self, state: LiveState, phase: Phase) -> None:
+        """Write the last status."""
+        self.phase = phase
+        # Cancelling `run` does not end the thread of its last write: wait if it writes, and stop it if it has
+        # yet to begin.
+        with self._writing:
+            self._closed = True
+        self._report(state).write(self._folder)
+
+    def _write(self, status: LiveStatus) -> None:
+        with self._writing:
+            if not self._closed:
+                status.write(self._folder)
+
+    def _report(self, state: LiveState) -> LiveStatus:
+        status = self.status(state)
+        self._observer.status_changed(status)
+        return status
+
+    def status(self, state: LiveState | None = None) -> LiveStatus:
+        """Return the status, by default of the state as it is."""
+        return LiveStatus.of(self._state if state is None else state, self._spec, self.phase)
+
+    def log_round(self, log: EventLog) -> None:
+        """Log a summary of the last round: every few seconds, and the first and the last, as information."""
+        state, now = self._state, self._clock.now()
+        ended = state.round == self._spec.rounds
+        due = self._summarised is None or ended or now - self._summarised >= SUMMARY_INTERVAL
+        if due:
+            self._summarised = now
+        last = state.points[-1] if state.points else None
+        (log.info if due else log.debug)(
+            "round",
+            round=state.round,
+            rounds=self._spec.rounds,
+            slot=state.slot,
+            connected=len(state.presence.connected),
+            updates=sum(state.assignments.delivered.values()),
+            lost=len(state.record.lost),
+            loss=None if last is None else last.loss,
+        )

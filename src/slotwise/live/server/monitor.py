@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from slotwise.aggregation import Aggregation
 from slotwise.aggregation.norm_bound import ClipNorm
 from slotwise.fleet import Fleet
-from slotwise.live.clock import Timeout
+from slotwise.live.clock import RateLimit, Timeout
 from slotwise.live.parts import UNLIMITED
 from slotwise.live.protocol import FromDevice
+from slotwise.live.server.device_state import COOL_DOWN
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.inbox import Inbox, Reply
 from slotwise.live.server.outbox import Announcement, Outbox
-from slotwise.live.server.penalties import COOL_DOWN
-from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.transport import Channel, Connected
 from slotwise.schedule.link import Link
 

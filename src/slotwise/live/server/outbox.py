@@ -10,12 +10,24 @@ from contextlib import suppress
 from slotwise.aggregation import Vector
 from slotwise.live.clock import Clock
 from slotwise.live.parts import UNLIMITED, frames, received_of
-from slotwise.live.protocol import SEATS, BadFrame, Label, ToDevice, Topics, Work, decode, digest, encode
+from slotwise.live.protocol import (
+    FIRST_WITH_PARTS,
+    PROTOCOL,
+    SEATS,
+    BadFrame,
+    Label,
+    ToDevice,
+    Topics,
+    Work,
+    decode,
+    digest,
+    encode,
+    own_versions,
+)
 from slotwise.live.server.device_state import Grant
 from slotwise.live.server.inbox import Reply
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Channel, Message
-from slotwise.live.versions import FIRST_WITH_PARTS, PROTOCOL, own_versions
 
 RETAINED_MESSAGE_TIMEOUT = 1.0  # seconds; a broker sends its retained messages at once after a subscription
 RECONNECT_POLL = 0.05  # seconds
@@ -69,8 +81,10 @@ class Outbox:
         topic = self._topics.to_device(grant.label.device, "grant")
         self._state.timings.granted(grant.number)
         work = Work(grant.label.version, grant.label.training)
-        resumed = self._state.uploads.resume_fields(grant.label.device, work)
-        frame = encode(grant.label, grant=grant.number, slot=str(grant.slot), **resumed)
+        fields = {"grant": grant.number, "slot": str(grant.slot)}
+        if partial := self._state.uploads.partial(grant.label.device, work):
+            fields["partial"] = partial
+        frame = encode(grant.label, **fields)
         await self._channel.publish(topic, frame, acknowledged=False)
 
     async def tell(

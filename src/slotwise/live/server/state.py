@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import NO_STATE, RuleState, Vector
 from slotwise.learning import Point
-from slotwise.live.parts import Uploads
+from slotwise.live.parts import Transfers
 from slotwise.live.protocol import Work
-from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
-from slotwise.live.server.model_health import ModelHealth
-from slotwise.live.server.penalties import Penalties
-from slotwise.live.server.timings import Timings
-from slotwise.live.server.training_times import TrainingTimes
+from slotwise.live.server.aggregator import ModelHealth
+from slotwise.live.server.device_state import Assignments, ChannelGrant, Penalties, Presence
+from slotwise.live.server.timings import Timings, TrainingTimes
 from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
 from slotwise.schedule import (
     Agenda,
@@ -67,7 +65,7 @@ class LiveState:
     penalties: Penalties = field(default_factory=Penalties)
     health: ModelHealth = field(default_factory=ModelHealth)
     times: TrainingTimes = field(default_factory=TrainingTimes)
-    uploads: Uploads = field(default_factory=Uploads)  # not saved: devices send lost parts again
+    uploads: Transfers = field(default_factory=Transfers)  # not saved: devices send lost parts again
     timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)  # evaluated models

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -16,14 +15,12 @@ from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from aiomqtt import Client, MqttCodeError, MqttError, Will
+from aiomqtt import Client, MqttError, Will
 
 from slotwise.errors import UserError
 from slotwise.live.transport import KEEPALIVE, Arrival, Connected, Message
-from slotwise.live.transport.backoff import Backoff
 from slotwise.live.transport.broker import Broker
-from slotwise.live.transport.mqtt_writer import MqttWriter
-from slotwise.live.transport.outages import Outages
+from slotwise.live.transport.outages import Backoff, Outages, rejection, try_connecting
 
 _SILENT_LOGGER = logging.Logger("slotwise.mqtt")  # reconnects are handled here
 _SILENT_LOGGER.setLevel(logging.CRITICAL)  # the library describes every packet otherwise
@@ -32,77 +29,8 @@ SHORT, MANY = 5.0, 5  # so many connections in a row, each of less than so many 
 FAILURE = 0x80  # return codes of a refused subscription begin here
 PUBLISH_TIMEOUT = 600.0  # seconds; a large model takes long on a slow link
 PUBLISH_RETRY = 0.05  # seconds
-REJECTED = (4, 5, 134, 135)  # wrong user or password, not authorised; in MQTT 3.1.1 and in paho
 # Without TCP_NODELAY a grant may wait 40 ms for the acknowledgement of the message before.
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
-
-
-class _FirstError(logging.Handler):
-    """The first error that the MQTT library logs and reports nowhere else.
-
-    A broker that rejects a certificate closes the connection; without this it would look like a broker that
-    does not answer.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self._loop = asyncio.get_running_loop()
-        self.text: asyncio.Future[str] = self._loop.create_future()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._loop.call_soon_threadsafe(self._keep, record.getMessage())  # may be called from any thread
-
-    def _keep(self, text: str) -> None:
-        if not self.text.done():
-            self.text.set_result(text)
-
-
-async def _try_connecting(
-    make_client: Callable[..., Client], broker: Broker, timeout: float, notice: Callable[[str], None]
-) -> None:
-    """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds."""
-    until, backoff = time.monotonic() + timeout, Backoff()
-    while True:
-        # A new logger for each attempt: its error must not be one of an earlier attempt.
-        first_error, logger = _FirstError(), logging.Logger("slotwise.mqtt")
-        logger.addHandler(first_error)
-        client = make_client(logger=logger)
-        entering = asyncio.ensure_future(client.__aenter__())
-        outcomes: set[asyncio.Future[Any]] = {entering, first_error.text}
-        try:
-            await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
-            if not entering.done():
-                # After such an error the library would wait for its own timeout.
-                entering.cancel()
-                raise MqttError(first_error.text.result())
-            await entering
-            await client.__aexit__(None, None, None)
-        except (MqttError, ssl.SSLError) as error:
-            if why := rejection(error, broker):
-                raise UserError(f"{broker}: {why}") from None
-            if time.monotonic() >= until:
-                raise UserError(f"cannot reach a broker at {broker} ({error})") from None
-            notice(f"waiting for the broker at {broker} ({error})")
-            pause = min(backoff.next(error, 0.0), max(0.0, until - time.monotonic()))
-        else:
-            return
-        await asyncio.sleep(pause)
-
-
-def rejection(error: Exception, broker: Broker) -> str | None:
-    """Describe why broker or client reject each other; None if the connection only failed."""
-    text = str(error)
-    if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in REJECTED:
-        return f"broker rejected the login: {error.rc}"
-    # With TLS 1.3 a client is connected before the broker has checked its certificate. The refusal comes
-    # afterwards, as an alert or only as the end of the connection.
-    alert_lost = broker.certificate is not None and "EOF occurred" in text
-    if "_ALERT_" in text or alert_lost:
-        return f"broker rejected this client's certificate, or that it has none ({text})"
-    if "certificate" in text.lower():
-        trusted = "the system's" if broker.ca is None else f"those in {broker.ca}"
-        return f"certificate of the broker is not trusted ({text}); trusted are {trusted}"
-    return None
 
 
 class MqttChannel:
@@ -271,7 +199,7 @@ async def connected_channel(
         logger=_SILENT_LOGGER,
     )
     # This first connection has no last will, so the broker cannot report a device that has not begun as lost.
-    await _try_connecting(make_client, broker, timeout, notice)
+    await try_connecting(make_client, broker, timeout, notice)
     last_will = None if will is None else Will(will.topic, will.payload, qos=1)
     channel = MqttChannel(
         partial(make_client, will=last_will), identifier, broker, outages or Outages(notice), notice
@@ -283,3 +211,60 @@ async def connected_channel(
         staying.cancel()
         with suppress(asyncio.CancelledError):
             await staying
+
+
+class MqttWriter:
+    """Writes messages of a connected client at once; the rest when the socket can take it.
+
+    aiomqtt asks the event loop before each write: three iterations and half a dozen system calls, although
+    the socket would have taken the message right away. This relies on aiomqtt using paho, and on paho's
+    socket and callbacks, and on no other internals.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._paho = client._client
+        # Without this callback paho writes by itself. When there is nothing more to write, or no socket, it
+        # still calls aiomqtt, which removes the writer added below.
+        self._paho.on_socket_register_write = None
+        self._loop = asyncio.get_running_loop()
+        self._drained = asyncio.Event()
+
+    def write(self, topic: str, payload: bytes, *, retain: bool) -> bool:
+        """Write a message with QoS 0; return whether the socket has taken all of it.
+
+        Raises:
+            MqttError: the connection is lost.
+        """
+        paho = self._paho
+        # Nobody waits for the acknowledgement of this message, which paho makes up at some expense.
+        acknowledge, paho.on_publish = paho.on_publish, None
+        try:
+            sent = paho.publish(topic, payload, 0, retain).rc == 0
+        finally:
+            paho.on_publish = acknowledge
+        if not sent or paho.socket() is None:
+            raise MqttError("not sent")
+        if paho.want_write():
+            self.write_rest()
+            return False
+        return True
+
+    async def drain(self) -> None:
+        """Wait until the socket has taken everything; raises an MqttError if the connection is lost."""
+        await self._drained.wait()
+        if self._paho.socket() is None:
+            raise MqttError("not sent")
+
+    def write_rest(self) -> None:
+        """Write the rest, if there is any, when the socket can take it."""
+        connection = self._paho.socket()
+        if connection is not None and self._paho.want_write():
+            self._drained.clear()
+            self._loop.add_writer(connection.fileno(), self._write)
+        else:
+            self._drained.set()
+
+    def _write(self) -> None:
+        self._paho.loop_write()
+        if self._paho.socket() is None or not self._paho.want_write():
+            self._drained.set()

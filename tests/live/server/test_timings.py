@@ -1,4 +1,4 @@
-from slotwise.live.server.training_times import LEAST_MULTIPLE, MULTIPLE, UNKNOWN_MULTIPLE, TrainingTimes
+from slotwise.live.server.timings import LEAST_MULTIPLE, MULTIPLE, UNKNOWN_MULTIPLE, TrainingTimes
 
 
 def test_the_limit_is_a_multiple_of_what_trainings_took_and_at_least_of_the_timeout():

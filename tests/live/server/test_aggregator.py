@@ -1,7 +1,7 @@
 """Which models are bad, and whose updates are suspected."""
 
 from slotwise.aggregation.norm_bound import RoundNorms
-from slotwise.live.server.model_health import ModelHealth, Rollback
+from slotwise.live.server.aggregator import ModelHealth, Rollback
 
 EVERYONE = {1, 2, 3, 4, 5}
 

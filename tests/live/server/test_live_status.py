@@ -7,10 +7,9 @@ from virtual_time import run_virtual
 
 from live import prepare
 from slotwise import Scenario
-from slotwise.live.server import status_writer
+from slotwise.live.server import live_status
 from slotwise.live.server.events import LiveObserver
-from slotwise.live.server.live_status import LiveStatus
-from slotwise.live.server.status_writer import StatusWriter
+from slotwise.live.server.live_status import LiveStatus, StatusWriter
 
 
 def test_a_write_that_comes_after_the_end_is_dropped(tmp_path, monkeypatch):
@@ -20,7 +19,7 @@ def test_a_write_that_comes_after_the_end_is_dropped(tmp_path, monkeypatch):
         late.append(lambda: function(*arguments))
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(status_writer.asyncio, "to_thread", to_busy_thread)
+    monkeypatch.setattr(live_status.asyncio, "to_thread", to_busy_thread)
     live = prepare(Scenario(devices=2, group_size=1, compute_slots=4), "async")
 
     async def scenario(clock):

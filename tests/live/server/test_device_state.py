@@ -2,7 +2,7 @@
 
 import pytest
 
-from slotwise.live.server.penalties import COOL_DOWN, LIMIT, Penalties
+from slotwise.live.server.device_state import COOL_DOWN, LIMIT, Penalties
 
 TIMEOUT = 60.0
 
