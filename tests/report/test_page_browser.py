@@ -12,7 +12,7 @@ import pytest
 
 from slotwise.learning import Point
 from slotwise.report.curves import BLUE, ORANGE, CurveFigure, Line, loss_and_accuracy
-from slotwise.report.page import Page, Section, curve_figure, embedded_page, render
+from slotwise.report.page import Page, Section, curve_figure, render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(
@@ -48,7 +48,6 @@ const bands = () => document.querySelectorAll(".fills path, .js-fill").length;
   await pause();
   found.alone = curves();
   found.labels = [...document.querySelectorAll(".legend button")].map(button => button.textContent);
-  found.frame = document.querySelector("iframe").offsetHeight;
   found.leftmost = [...document.querySelectorAll(".panel")].map(panel =>
     Math.min(...panel.data.flatMap(trace => trace.x)));
   found.first = [...document.querySelectorAll(".panel")].map(panel => panel.data.at(-1).y[0]);
@@ -73,8 +72,7 @@ def page() -> str:
 
 def page_of(*lines: Line) -> str:
     figure = CurveFigure("async-mnist", "Async", "Caption.", loss_and_accuracy(lines))
-    frame = embedded_page('<body><div style="height:321px">inside</div></body>', "frame")
-    return render(Page("Test", (), (Section("curves", "Curves", (curve_figure(figure), frame)),), (figure,)))
+    return render(Page("Test", (), (Section("curves", "Curves", (curve_figure(figure),)),), (figure,)))
 
 
 def look(page: str, folder: Path, width: int) -> tuple[dict[str, object], str]:
@@ -116,11 +114,6 @@ def test_the_legend_hides_and_shows_a_curve_in_all_panels(seen: tuple[dict[str, 
     assert (found["hidden"], found["pressed"]) == ([1, 1, 1], "false")
     assert found["again"] == [2, 2, 2]
     assert found["alone"] == [1, 1, 1]
-
-
-def test_a_frame_is_as_high_as_what_it_holds(seen: tuple[dict[str, object], str]) -> None:
-    found, _ = seen
-    assert 321 <= found["frame"] <= 345
 
 
 def test_a_logarithmic_axis_starts_at_round_1(tmp_path: Path) -> None:

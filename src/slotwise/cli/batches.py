@@ -25,8 +25,7 @@ from slotwise.cli.flags import (
     whole_number,
 )
 from slotwise.errors import InputError, UserError
-from slotwise.report.number_text import loss_text
-from slotwise.report.percent import percent
+from slotwise.report.number_text import loss_text, percent
 from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
 

@@ -16,8 +16,7 @@ from rich.table import Table
 from slotwise.learning import History, Point
 from slotwise.live.server.events import Level, LiveObserver, LogEvent
 from slotwise.live.server.live_results import Comparison
-from slotwise.report.number_text import loss_text
-from slotwise.report.percent import percent
+from slotwise.report.number_text import loss_text, percent
 from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
 

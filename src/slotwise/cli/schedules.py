@@ -27,7 +27,7 @@ from slotwise.cli.flags import (
 from slotwise.costs import Costs
 from slotwise.errors import InputError
 from slotwise.planning import plan as make_plan
-from slotwise.report.gantt import check_picture_path, gantt_text, window_of, write_gantt
+from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
 from slotwise.runs.config import RunConfig
 from slotwise.runs.slot_duration import powers_of_run
@@ -117,7 +117,7 @@ def timeline(
     The defaults are the worked example of the paper: six devices, two per group, two compute slots.
     """
     if out is not None:
-        check_picture_path(out)
+        check_picture_path(out, (*SUFFIXES, ".html"))
     if as_json and out is None and slots is not None:
         raise InputError("slots", slots, "omitted with --json, which lists every round")
     refuse_idle(options)
@@ -134,7 +134,7 @@ def timeline(
     result = simulate_run(config, rounds)
     window = None if slots is None else window_of(slots, result)
     if out is not None:
-        write_gantt(result, out, window, update_bits=config.update_bits)
+        _write_picture(result, out, window, config.update_bits)
     costs = Costs.of(result, powers)
     if as_json and (per_device or powers is not None):
         print(json.dumps(result.as_dict() | {"usage": costs_as_dict(costs, per_device)}))
@@ -155,3 +155,13 @@ def _draw(result: Timeline, window: Any, bits: int | None) -> None:
     ascii_only = not console.encoding.startswith("utf")
     chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only, update_bits=bits)
     console.print(chart, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _write_picture(result: Timeline, path: Path, window: Window | None, update_bits: int | None) -> None:
+    """Write a figure or, to an .html file, the explorer's Gantt chart."""
+    if path.suffix.lower() != ".html":
+        write_gantt(result, path, window, update_bits=update_bits)
+        return
+    from slotwise.web.timeline_view import timeline_view  # noqa: PLC0415  (slow to import)
+
+    timeline_view(result, window, update_bits=update_bits).save(path)

@@ -22,8 +22,7 @@ from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.serving import PreparedRun, config_like, prepare_resume, prepare_serve
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.observer import BaseObserver, Observers
-from slotwise.report.number_text import counted, loss_text
-from slotwise.report.percent import percent
+from slotwise.report.number_text import counted, loss_text, percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml

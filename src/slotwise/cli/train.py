@@ -28,8 +28,7 @@ from slotwise.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.learning.workers import Processes, RayActors, WorkerPlan
 from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver, Observers
-from slotwise.report.number_text import counted, loss_text
-from slotwise.report.percent import percent
+from slotwise.report.number_text import counted, loss_text, percent
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.report.tables import cost_line
 from slotwise.runs import RunConfig, RunFolder, RunResult

@@ -45,7 +45,7 @@ from slotwise.report import write_gantt
 from slotwise.report.curves import CurveFigure
 from slotwise.report.gantt import compose as compose_picture
 from slotwise.report.gantt import whole_window
-from slotwise.report.gantt.page_chart import gantt_page
+from slotwise.report.gantt.figure_chart import gantt_file
 from slotwise.report.page import Content, Html, Page, Section, badge, heading, paragraph, table
 from slotwise.report.plotting import plot_figure, save_figure
 
@@ -209,8 +209,8 @@ def _timeline_section() -> Section:
     parts: list[Content] = [paragraph(introduction)]
     for timeline in worked_timelines():
         name = "Asynchronous" if timeline.schedule == "async" else "With intentional delay"
-        document = gantt_page(compose_picture(timeline, whole_window(timeline)))
-        parts += [heading(name), page_parts.embedded_page(document, f"Timeline: {name}")]
+        drawn = gantt_file(compose_picture(timeline, whole_window(timeline)), "svg")
+        parts += [heading(name), page_parts.picture(drawn, f"Timeline: {name}")]
     return Section("timeline", "The worked timeline", tuple(parts))
 
 

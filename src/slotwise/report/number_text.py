@@ -1,8 +1,8 @@
-"""Text of losses, and of numbers with a noun."""
+"""Text of losses, shares and numbers with a noun."""
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, isnan
 
 SMALL, LARGE = 1e-4, 1e5
 
@@ -18,3 +18,8 @@ def loss_text(loss: float, form: str = ".4f") -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, as in "1 round" and "2,000 rounds"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share in per cent; a dash for NaN, such as the accuracy of a regression."""
+    return "–" if isnan(share) else f"{share:.{digits}%}"

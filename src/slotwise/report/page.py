@@ -7,6 +7,7 @@ follow the reader's dark mode and one legend hides a line in all panels of a fig
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -142,9 +143,10 @@ def code(*lines: str) -> Html:
     return Html(f"<pre><code>{escape(chr(10).join(lines))}</code></pre>")
 
 
-def embedded_page(document: str, title: str) -> Html:
-    """Return a frame with another self-contained page."""
-    return Html(f'<iframe title="{escape(title)}" srcdoc="{escape(document)}"></iframe>')
+def picture(svg: bytes, title: str) -> Html:
+    """Return an SVG picture; readers of a screen reader get the title."""
+    content = b64encode(svg).decode()
+    return Html(f'<img class="picture" alt="{escape(title)}" src="data:image/svg+xml;base64,{content}">')
 
 
 def curve_figure(figure: CurveFigure) -> Html:

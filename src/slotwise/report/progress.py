@@ -24,8 +24,7 @@ from rich.text import Text
 
 from slotwise.learning import History, Point
 from slotwise.observer import BaseObserver, Observers
-from slotwise.report.number_text import loss_text
-from slotwise.report.percent import percent
+from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import Observer, RunConfig, RunFolder
 from slotwise.schedule import Timeline
 

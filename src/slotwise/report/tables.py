@@ -13,8 +13,7 @@ from rich.table import Table
 
 from slotwise.costs import Costs, Spread
 from slotwise.planning import FleetPlan, Plan, PlanTable
-from slotwise.report.number_text import loss_text
-from slotwise.report.percent import percent
+from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import SavedRun
 
 TABLE_WIDTH = 80

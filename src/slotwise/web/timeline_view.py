@@ -51,12 +51,15 @@ class TimelineView:
         )
 
 
-def timeline_view(timeline: Timeline, slots: tuple[int, int] | None = None) -> TimelineView:
+def timeline_view(
+    timeline: Timeline, slots: tuple[int, int] | None = None, *, update_bits: int | None = None
+) -> TimelineView:
     """Return an interactive Gantt chart of a timeline, for a notebook or a file.
 
     Args:
         timeline: What to show; devices after the first thousand are left out.
         slots: The slots [first, end) to contain. Default: as many from the start as a page can hold.
+        update_bits: Bits of an update, if uplinks differ in their rate, which is then shown.
 
     Raises:
         InputError: the slots are not in the timeline, or too many.
@@ -75,7 +78,7 @@ def timeline_view(timeline: Timeline, slots: tuple[int, int] | None = None) -> T
         found = part(timelines, timeline, window, devices, most=MOST_BARS)
     extent = frame(timeline) | {"devices": len(devices), "from": window.first, "last": window.end}
     extent["first"] = min(extent["first"], window.slots)
-    title, note = describe(timeline)[::-1]
+    title, note = describe(timeline, update_bits)[::-1]
     boot: dict[str, Any] = {
         "frame": extent,
         "part": found,

@@ -17,7 +17,6 @@ from slotwise.report.gantt.chart import (
     Window,
     activities,
     activity_kinds,
-    amount,
     describe,
     lanes,
     round_starts,
@@ -303,10 +302,6 @@ def test_what_was_asked_for_and_what_came_out(six_idfl: Timeline) -> None:
 
 def test_only_idfl_has_a_delay(six_async: Timeline) -> None:
     assert describe(six_async)[1].startswith("async: 6 rounds")
-
-
-def test_amounts() -> None:
-    assert [amount(1, "slot"), amount(1000, "slot")] == ["1 slot", "1,000 slots"]
 
 
 def test_spans_name_the_last_slot() -> None:

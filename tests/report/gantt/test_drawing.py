@@ -19,7 +19,7 @@ from slotwise.schedule import Timeline, simulate
 
 
 @pytest.mark.parametrize(
-    ("name", "beginning"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.html", b"<!doctype html>")]
+    ("name", "beginning"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.SVG", b"<?xml")]
 )
 def test_the_suffix_says_the_kind(six_async: Timeline, tmp_path: Path, name: str, beginning: bytes) -> None:
     write_gantt(six_async, tmp_path / name)
@@ -27,14 +27,9 @@ def test_the_suffix_says_the_kind(six_async: Timeline, tmp_path: Path, name: str
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_suffix_in_capitals_is_understood(six_async: Timeline, tmp_path: Path) -> None:
-    write_gantt(six_async, tmp_path / "A.SVG")
-    assert (tmp_path / "A.SVG").read_bytes().startswith(b"<?xml")
-
-
-@pytest.mark.parametrize("name", ["a.pdf", "a", "svg", ".svg"])
+@pytest.mark.parametrize("name", ["a.pdf", "a", "svg", ".svg", "a.html"])
 def test_another_suffix_is_refused_with_those_allowed(name: str) -> None:
-    with pytest.raises(InputError, match=r"ends in \.svg, \.png or \.html"):
+    with pytest.raises(InputError, match=r"ends in \.svg or \.png"):
         check_picture_path(Path(name))
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.errors import InputError
+from slotwise.report.number_text import counted
 from slotwise.schedule.timeline import NEVER, NONE, Column, Timeline, Trainings, departures
 
 BEYOND = -1  # a round or a model after the last round of the timeline
@@ -257,14 +258,14 @@ def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, s
     scenario, fleet = timeline.scenario, timeline.fleet
     if update_bits is not None:
         return _describe_rates(timeline, update_bits), _describe_result(timeline)
-    uplinks = amount(scenario.group_size, "uplink")
+    uplinks = counted(scenario.group_size, "uplink")
     if scenario.group_size_changes:
         uplinks = f"{scenario.group_size_text} uplinks"
     if scenario.sub_channels > 1:
         uplinks += f" on {scenario.sub_channels:,} sub-channels"
-    asked = f"{amount(scenario.devices, 'device')}, {uplinks} a round, "
+    asked = f"{counted(scenario.devices, 'device')}, {uplinks} a round, "
     if timeline.equal_devices:
-        compute = amount(scenario.compute_slots, "slot")
+        compute = counted(scenario.compute_slots, "slot")
         asked += f"{compute} to compute, {scenario.link_slots:,} per uplink or broadcast"
     else:
         compute, link = (
@@ -282,7 +283,7 @@ def _describe_rates(timeline: Timeline, update_bits: int) -> str:
     scenario, compute = timeline.scenario, spread(np.array(timeline.fleet.compute_slots))
     uplinks, broadcasts = timeline.end - timeline.start, timeline.broadcast_end - timeline.broadcast_start
     return (
-        f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, {compute} "
+        f"{counted(scenario.devices, 'device')}, {counted(scenario.group_size, 'uplink')} a round, {compute} "
         f"slots to compute, {spread(uplinks)} per uplink of {update_bits:,} bits "
         f"({spread(update_bits // uplinks)} bits a slot), {spread(broadcasts)} per broadcast"
     )
@@ -299,17 +300,12 @@ def _describe_result(timeline: Timeline) -> str:
     if timeline.schedule == "idfl":
         delay = ", just in time" if timeline.delay is None else f", delay {timeline.delay:,}"
     found = (
-        f"{timeline.schedule}{delay}: {amount(timeline.rounds, 'round')} in "
-        f"{amount(timeline.last_slot, 'slot')}; "
+        f"{timeline.schedule}{delay}: {counted(timeline.rounds, 'round')} in "
+        f"{counted(timeline.last_slot, 'slot')}; "
         f"staleness {timeline.max_staleness():,} at most, {timeline.mean_staleness():,.2f} on average"
     )
     fate = "erased" if timeline.fleet.retransmission == "erasure" else "lost"
-    return found + (f"; {amount(lost, 'uplink')} {fate}" if lost else "")
-
-
-def amount(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 slot``, ``1,000 slots``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    return found + (f"; {counted(lost, 'uplink')} {fate}" if lost else "")
 
 
 def span(first: int, end: int, noun: str = "slot") -> str:

@@ -1,4 +1,4 @@
-"""Parts shared by the figure and the page of a Gantt chart: looks, label sizes, the visible part, files.
+"""What a figure of a Gantt chart shows: looks, label sizes, the visible part; without a plotting library.
 
 The colours can be told apart by red-green and blue-yellow blind readers, and by their lightness alone on a
 grey printer: dark, middle, light, lightest. Waiting for the channel is a thin bar instead of a fifth
@@ -7,7 +7,7 @@ lightness, a lost uplink a bar of half the height, and an absence hardly more th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from slotwise.report.gantt import chart
 from slotwise.report.gantt.chart import SERVER, Activity, Interval, Window
 from slotwise.schedule.timeline import Timeline
 
-SUFFIXES = (".svg", ".png", ".html")
+SUFFIXES = (".svg", ".png")
 USUAL_SLOTS, MOST_SLOTS = 400, 2_000
 MOST_DEVICES = 200
 
@@ -181,29 +181,24 @@ def picture_window(timeline: Timeline, wanted: Window | None = None) -> Window:
     return wanted
 
 
-def check_picture_path(path: Path) -> None:
+def check_picture_path(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
     """Reject a path that no picture can be written to, before anything is computed."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError("out", path, "a file name that ends in .svg, .png or .html")
+    if path.suffix.lower() not in suffixes:
+        *others, last = suffixes
+        raise InputError("out", path, f"a file name that ends in {', '.join(others)} or {last}")
     check_writable(path)
 
 
 def write_gantt(
     timeline: Timeline, path: Path, window: Window | None = None, *, update_bits: int | None = None
 ) -> None:
-    """Draw the channel and every device to an .svg, .png or .html file, atomically.
+    """Draw the channel and every device to an .svg or .png file, atomically.
 
-    With the bits of an update, rates are shown: in the head, and on the page for every uplink.
+    With the bits of an update, the head shows the rates of the uplinks.
     """
+    # Imported here: the text chart should not wait for a plotting library.
+    from slotwise.report.gantt.figure_chart import gantt_file  # noqa: PLC0415
+
     check_picture_path(path)
     picture = replace(compose(timeline, picture_window(timeline, window)), update_bits=update_bits)
-    kind = path.suffix.lower().lstrip(".")
-    # Imported here: the text chart should not wait for a plotting library.
-    if kind == "html":
-        from slotwise.report.gantt.page_chart import gantt_page  # noqa: PLC0415
-
-        write_atomically(path, gantt_page(picture))
-    else:
-        from slotwise.report.gantt.figure_chart import gantt_file  # noqa: PLC0415
-
-        write_atomically(path, gantt_file(picture, kind))
+    write_atomically(path, gantt_file(picture, path.suffix.lower().lstrip(".")))

@@ -22,6 +22,7 @@ from rich.text import Text
 from slotwise.report.gantt import chart
 from slotwise.report.gantt.chart import SERVER, Activity, Window
 from slotwise.report.gantt.drawing import LOOKS
+from slotwise.report.number_text import counted
 from slotwise.schedule.timeline import Timeline
 
 FEWEST_COLUMNS = 10
@@ -73,7 +74,7 @@ class Row(NamedTuple):
     def label(self) -> str:
         """Text before the row, or in place of the omitted ones."""
         if not self.shown:
-            return f"… {chart.amount(self.last - self.first + 1, 'more device')} ({self.first}–{self.last})"
+            return f"… {counted(self.last - self.first + 1, 'more device')} ({self.first}–{self.last})"
         return f"device {self.first}" if self.first == self.last else f"devices {self.first}–{self.last}"
 
 
