@@ -14,9 +14,8 @@ from slotwise.report.gantt.chart import Window, activity_table
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
 from slotwise.web import exploration
-from slotwise.web.answers import Answers
+from slotwise.web.answers import Answers, Sweeps
 from slotwise.web.controls import effective, parse_options
-from slotwise.web.group_size_sweep import Sweeps
 
 SMALL = {"devices": "12", "group_size": "3", "compute_slots": "6", "deadline": "200"}
 CASES: dict[str, dict[str, str]] = {

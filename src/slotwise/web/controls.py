@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from slotwise.costs import POWER_PREFIX, Powers, powers_in
-from slotwise.errors import InputError, UserError, refuse_unknown_name
+from slotwise.errors import ConflictError, InputError, NoEffectError, refuse_unknown_name
 from slotwise.option_text import field_help, from_text
 from slotwise.options import Option, declared
 from slotwise.planning import SCHEDULES
@@ -219,18 +219,9 @@ def effective(options: Mapping[str, Any]) -> tuple[RunConfig, dict[str, Any], di
     while True:
         try:
             return RunConfig.from_options(kept, defaults=dict(CASE)), kept, unused
-        except UserError as error:
-            reason = _reason(error)
-            name = getattr(error, "parameter", "")
-            if reason is None or name not in kept:
+        except (NoEffectError, ConflictError) as error:
+            if error.parameter not in kept:
                 raise
             # Each pass removes one option, so the loop ends.
-            unused[name] = reason
-            del kept[name]
-
-
-def _reason(error: UserError) -> str | None:
-    """Return why an option has no effect; None if the error is another one."""
-    # Errors of options without effect are recognised by the beginning of this text.
-    allowed = str(getattr(error, "allowed", ""))
-    return allowed if allowed.startswith("omitted ") else None
+            unused[error.parameter] = error.allowed
+            del kept[error.parameter]

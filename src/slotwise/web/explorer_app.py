@@ -21,10 +21,8 @@ from slotwise.errors import UserError
 from slotwise.web.answer_process import MOST_SECONDS, AnswerProcess
 from slotwise.web.answers import PICTURES, UPLINKS, Answer, as_json, refusal
 from slotwise.web.controls import controls
-from slotwise.web.event_stream import EventStreams
-from slotwise.web.guard import Guard
-from slotwise.web.looks import looks
-from slotwise.web.page_files import page, static_file
+from slotwise.web.guard import EventStreams, Guard
+from slotwise.web.page_files import looks, page, static_file
 from slotwise.web.trainings import Trainings
 
 LONGEST_BODY = 64 << 10  # bytes

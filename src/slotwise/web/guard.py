@@ -1,17 +1,21 @@
-"""Guard: an ASGI middleware that answers only requests of the page itself, and adds security headers.
+"""What both applications share: a guard that answers only requests of the page itself, and event streams.
 
 A server on this machine can be reached by any web site that a browser on it shows. So the name of the host is
 checked (DNS rebinding), and requests that the browser says come from another site are refused.
+
+An event stream (server-sent events) holds no queue. It waits for a change, reads the state and sends it, so a
+client that reads slowly skips states and costs no memory.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -26,6 +30,9 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+EVENT_INTERVAL = 0.2  # seconds between two events of a stream, at least
+HEARTBEAT_INTERVAL = 15.0  # seconds without an event, then a comment: a closed connection is noticed
+MOST_STREAMS = 200
 
 
 class Guard:
@@ -101,3 +108,56 @@ class Guard:
         secure = scope.get("scheme") == "https"
         redirect.set_cookie(COOKIE, given, httponly=True, samesite="strict", secure=secure)
         await redirect(scope, receive, send)
+
+
+class Changes:
+    """Counts changes of a state, and lets any number of streams wait for the next one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._changed = asyncio.Event()
+
+    def notify(self) -> None:
+        """Note a change; call it in the event loop."""
+        self.count += 1
+        # A new event and not clear(): all who wait are woken, and those who come later have to wait.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def after(self, count: int, seconds: float) -> bool:
+        """Wait for a change after ``count``; False if there is none for so many seconds."""
+        if self.count == count:
+            try:
+                await asyncio.wait_for(self._changed.wait(), seconds)
+            except TimeoutError:
+                return False
+        return True
+
+
+class EventStreams:
+    """Streams of one state, which ``state`` returns as JSON; beyond a number of them, more are refused."""
+
+    def __init__(self, changes: Changes, state: Callable[[], str]) -> None:
+        self._changes, self._state, self.open = changes, state, 0
+
+    def response(self) -> Response:
+        """Return the response of a new stream, which begins with the state as it is."""
+        if self.open >= MOST_STREAMS:
+            return PlainTextResponse("too many event streams\n", 503)
+        # The second header keeps a proxy from collecting events before it passes them on.
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(self._events(), media_type="text/event-stream", headers=headers)
+
+    async def _events(self) -> AsyncIterator[str]:
+        # Not in `response`: a stream that never starts would never be subtracted.
+        self.open += 1
+        try:
+            while True:
+                # Before the state is read: a change in between is sent twice, but never missed.
+                seen = self._changes.count
+                yield f"data: {self._state()}\n\n"
+                await asyncio.sleep(EVENT_INTERVAL)
+                while not await self._changes.after(seen, HEARTBEAT_INTERVAL):
+                    yield ": still here\n\n"
+        finally:
+            self.open -= 1

@@ -46,13 +46,13 @@ class PageOptions:
 
     def __post_init__(self) -> None:
         host, _ = self.address
-        for one, other in (("page_certificate", "page_key"), ("page_key", "page_certificate")):
-            if getattr(self, one) is not None and getattr(self, other) is None:
-                raise MissingError(other, f"given together with {one}")
-        if not is_loopback(host):
-            for name in ("page_token_file", "page_certificate", "page_key"):
-                if getattr(self, name) is None:
-                    raise MissingError(name, f"given if the page listens beyond this machine ({host})")
+        if self.page_certificate is not None and self.page_key is None:
+            raise MissingError("page_key", "given together with page_certificate")
+        if self.page_key is not None and self.page_certificate is None:
+            raise MissingError("page_certificate", "given together with page_key")
+        for name, value in vars(self).items():
+            if value is None and not is_loopback(host):
+                raise MissingError(name, f"given if the page listens beyond this machine ({host})")
         if self.page_certificate is not None and self.page_key is not None:
             try:
                 # Without a password function OpenSSL would ask for that of an encrypted key on the terminal.

@@ -1,4 +1,4 @@
-"""Files of the pages: served one by one by a server, or all in one file for a notebook."""
+"""Files and colours of the pages: served one by one by a server, or all in one file for a notebook."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from slotwise.planning import SCHEDULES
+from slotwise.report.curves import BLUE, COLOURS, GREEN, VERMILLION
+from slotwise.report.gantt.chart import Activity
+from slotwise.report.gantt.drawing import LOOKS
+
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PLACE = "BOOT"  # in a page: replaced by the values that it begins with
+SCHEDULE_COLOURS = dict(zip(SCHEDULES, (VERMILLION, BLUE, GREEN), strict=True))
 
 
 @cache
@@ -68,3 +74,21 @@ async def static_file(request: Request) -> Response:
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=TYPES[suffix], headers=headers)
+
+
+def looks() -> dict[str, Any]:
+    """Return names and colours; a pair of colours is for light and for dark pages."""
+    activities = [
+        {
+            "kind": int(kind),
+            "name": kind.name.lower().replace("_", "-"),
+            "title": look.title,
+            "colours": [look.colour, look.dark_colour],
+            "inks": [look.ink, look.dark_ink],
+            "thickness": look.thickness,
+            "rare": kind in (Activity.LOST, Activity.AWAY, Activity.CHARGING),
+        }
+        for kind, look in LOOKS.items()
+    ]
+    schedules = {name: list(colour) for name, colour in SCHEDULE_COLOURS.items()}
+    return {"activities": activities, "schedules": schedules, "palette": [list(c) for c in COLOURS]}

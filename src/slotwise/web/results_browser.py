@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, get_args
@@ -15,11 +17,12 @@ from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import read_document
 from slotwise.learning.task import metric_names
+from slotwise.options import declared
 from slotwise.report.curves import BLUE, Across, Line
 from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.data_identity import DataUse, changed_data_text, changed_sources
+from slotwise.runs.saved_run import MALFORMED
 from slotwise.schedule import Timeline
-from slotwise.web.run_rows import DAMAGED, SEEDS, UNREADABLE, line_key, number, read_row, without_seeds
 
 MOST_RUNS, DEEPEST = 5_000, 8  # of a listing
 MOST_CURVES = 400  # runs whose curves are read at once
@@ -27,6 +30,10 @@ USUAL_COLUMNS = ("schedule", "group_size", "seed")
 SHOWN_DIGITS = 8  # of a hash, in a label
 RECOMMENDATION_FORMAT = 2
 RECOMMENDATION_KEYS = ("answer", "decided", "choices", "cautions", "cost", "standings")
+DAMAGED: Mapping[str, Any] = {
+    **{"status": "damaged", "live": False, "options": {}, "line": None, "rounds": None, "slot": None},
+    **{"loss": None, "accuracy": None, "seconds": None},
+}
 
 
 class _DrawnRun(NamedTuple):
@@ -174,10 +181,11 @@ def _points(run: SavedRun, across: str, powers: Powers | None) -> Sequence[Any]:
 
 def _refuse_own_code(config: RunConfig) -> None:
     """Refuse to import what a run.json names: a page must not start code that a folder chooses."""
-    for name in ("schedule", "selection", "participation"):
-        value = config.options().get(name, "")
-        if ":" in value:
-            raise UserError(f"the {name} {value} is code of your own; slotwise show draws this run")
+    options = config.options()
+    for name, option in declared(RunConfig).items():
+        decides = option.part in ("policy", "radio") and option.choice is not None and option.choice.own
+        if decides and ":" in str(options.get(name, "")):
+            raise UserError(f"the {name} {options[name]} is code of your own; slotwise show draws this run")
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
@@ -215,7 +223,7 @@ def _recommendation(path: Path) -> dict[str, Any] | None:
     try:
         document = read_document(path, RECOMMENDATION_FORMAT, *RECOMMENDATION_KEYS)
         json.dumps(document, allow_nan=False)  # as the answer to the page
-    except UNREADABLE:
+    except (UserError, *MALFORMED):
         return None
     return {name: document[name] for name in RECOMMENDATION_KEYS} | {"train": document.get("train")}
 
@@ -260,7 +268,7 @@ def _labels(firsts: Sequence[_DrawnRun]) -> list[str]:
     labels = [
         ", ".join(
             [run.case] * bool(run.case)
-            + [_label(n, run.options[n]) for n in shown[run.case] if n not in SEEDS]
+            + [_label(n, run.options[n]) for n in shown[run.case] if not is_seed(n)]
         )
         for run in firsts
     ]
@@ -277,3 +285,46 @@ def _label(name: str, value: Any) -> str:
     if name == "schedule":
         return str(value)
     return f"S={value}" if name == "group_size" else f"{name.replace('_', ' ')} {value}"
+
+
+def read_row(folder: Path) -> Mapping[str, Any]:
+    """Return the row of a run; that of a damaged one if its run.json is not as slotwise writes it."""
+    try:
+        run = SavedRun.read(folder)
+        options, final = run.config.options(), run.reported
+        row = {
+            "status": run.status,
+            "live": run.is_live,
+            "options": options,
+            "line": line_key(options, run.data.sha256),
+            "rounds": run.description.get("rounds"),
+            "slot": final.get("slot"),
+            "loss": number(final.get("loss")),
+            "accuracy": number(final.get("accuracy")),
+            "seconds": run.description.get("seconds"),
+        }
+        json.dumps(row, allow_nan=False)  # as the answer to the page
+    except (UserError, ValueError):
+        return DAMAGED
+    return row
+
+
+def without_seeds(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that runs of one line share."""
+    return {name: value for name, value in options.items() if not is_seed(name)}
+
+
+def is_seed(name: str) -> bool:
+    """Return whether an option is a random seed, as seed and data_seed are."""
+    return name.rpartition("_")[2] == "seed"
+
+
+def line_key(options: Mapping[str, Any], data_sha256: str | None) -> str:
+    """Return the same text for runs that differ in seeds only, and so are seeds of one line."""
+    shared = repr((sorted(without_seeds(options).items()), data_sha256))
+    return hashlib.sha256(shared.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number, and None for NaN and infinities, which JSON does not have, and all else."""
+    return value if isinstance(value, int | float) and isfinite(value) else None

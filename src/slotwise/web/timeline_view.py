@@ -16,8 +16,7 @@ from slotwise.files import check_writable, write_atomically
 from slotwise.report.gantt.chart import Window, describe, whole_window
 from slotwise.schedule import Timeline
 from slotwise.web.exploration import Timelines, frame, part
-from slotwise.web.looks import looks
-from slotwise.web.page_files import single_file
+from slotwise.web.page_files import looks, single_file
 
 MOST_BARS = 60_000  # in a file: a few megabytes
 MOST_DEVICES = 1_000

@@ -16,7 +16,7 @@ from typing import Any
 from slotwise.errors import UserError
 from slotwise.runs.run_folder import RunFolder
 from slotwise.web.controls import CASE
-from slotwise.web.event_stream import Changes
+from slotwise.web.guard import Changes
 
 KEPT = 20  # trainings in the page; folders stay
 STOP_SECONDS = 20.0  # for the last checkpoint

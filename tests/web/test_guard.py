@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 from starlette.responses import StreamingResponse
 
-from slotwise.web import event_stream
-from slotwise.web.event_stream import Changes, EventStreams
+from slotwise.web import guard
+from slotwise.web.guard import Changes, EventStreams
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "EVENT_INTERVAL", 0.0)
-    monkeypatch.setattr(event_stream, "HEARTBEAT_INTERVAL", 0.0)
+    monkeypatch.setattr(guard, "EVENT_INTERVAL", 0.0)
+    monkeypatch.setattr(guard, "HEARTBEAT_INTERVAL", 0.0)
 
 
 async def events(streams: EventStreams) -> AsyncIterator[str]:
@@ -41,7 +41,7 @@ def test_a_stream_sends_states_and_signs_of_life() -> None:
 
 
 def test_too_many_streams_are_refused_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "MOST_STREAMS", 1)
+    monkeypatch.setattr(guard, "MOST_STREAMS", 1)
 
     async def open_two() -> tuple[int, int]:
         streams = EventStreams(Changes(), lambda: "0")
