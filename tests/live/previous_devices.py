@@ -9,8 +9,8 @@ from tasks import Arithmetic
 
 sys.path.insert(0, str(Path(__file__).parent / "protocol_1"))
 from device_1 import Device
-from messages_1 import Topics
 
+from slotwise.live.protocol import Topics
 from slotwise.live.transport.broker import parse_address
 from slotwise.live.transport.mqtt import connected_channel
 

@@ -281,8 +281,8 @@ class Trial:
     def open_gate(self):
         self.gate.touch()
 
-    def rogue(self, mode, number=3):
-        return self.process(mode, self.broker.address, NAME, number, script="rogue.py")
+    def rogue(self, number=3):
+        return self.process(self.broker.address, NAME, number, script="rogue.py")
 
     def close(self):
         for started in self.started:

@@ -1,4 +1,4 @@
-"""A device that follows the protocol but for one thing: rogue.py MODE BROKER NAME ID."""
+"""A device that dies while it sends its first update: rogue.py BROKER NAME ID."""
 
 import asyncio
 import os
@@ -6,55 +6,27 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-from tasks import SIZE, Arithmetic
+from tasks import Arithmetic
 
 from slotwise.live.device.client import Device
-from slotwise.live.protocol import Topics, decode, encode
+from slotwise.live.protocol import Topics
 from slotwise.live.transport.broker import parse_address
 from slotwise.live.transport.mqtt import connected_channel
 
 
 class RogueChannel:
-    """Spoils what is published as an update."""
+    """Sends the first half of an update, and dies."""
 
-    def __init__(self, channel, mode):
-        self._channel, self._mode, self._sent = channel, mode, []
+    def __init__(self, channel):
+        self._channel = channel
 
     def __getattr__(self, name):
         return getattr(self._channel, name)
 
     async def publish(self, topic, payload, **how):
-        if not topic.endswith("/update"):
-            await self._channel.publish(topic, payload, **how)
-            return
-        for where, what in self._spoiled(topic, payload):
-            await self._channel.publish(where, what)
-
-    def _spoiled(self, topic, payload):
-        frame = decode(payload)
-        fields = {"grant": frame.fields["grant"]}
-        match self._mode:
-            case "nan":
-                return [(topic, encode(frame.label, np.full(SIZE, np.nan, dtype=np.float32), **fields))]
-            case "shape":
-                return [(topic, encode(frame.label, np.ones(SIZE + 1, dtype=np.float32), **fields))]
-            case "huge":
-                return [(topic, encode(frame.label, np.ones(25_000_000, dtype=np.float32), **fields))]
-            case "garbage":
-                return [(topic, os.urandom(1000))]
-            case "replay":
-                self._sent.append(payload)
-                return [(topic, old) for old in [*self._sent[:-1], payload, payload]]
-            case "impersonate":
-                other = topic.replace(f"/{frame.label.device}/", "/1/")
-                label = frame.label._replace(device=1)
-                return [(other, encode(label, frame.vector, **fields)), (other, payload), (topic, payload)]
-            case "half":
-                self._send_half_and_die(topic, payload)
-                return []
-            case _:
-                raise ValueError(self._mode)
+        if topic.endswith("/update"):
+            self._send_half_and_die(topic, payload)
+        await self._channel.publish(topic, payload, **how)
 
     def _send_half_and_die(self, topic, payload):
         """The first half of an MQTT packet, straight onto the connection; then nothing ever again."""
@@ -70,7 +42,7 @@ class RogueChannel:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(mode, address, name, number):
+async def main(address, name, number):
     topics = Topics(name)
 
     async def make(fields):
@@ -81,7 +53,7 @@ async def main(mode, address, name, number):
         async with connected_channel(
             parse_address(address), f"rogue-{number}", will=will, timeout=30
         ) as channel:
-            await Device(number, topics, RogueChannel(channel, mode), make, pool, "rogue").run()
+            await Device(number, topics, RogueChannel(channel), make, pool, "rogue").run()
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

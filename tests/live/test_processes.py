@@ -64,21 +64,6 @@ def test_the_worked_examples_models_on_the_wire_are_the_simulators_to_the_bit(tr
     assert not trial.serious_rejections
 
 
-def test_on_the_wire_only_the_granted_device_publishes_an_update(trial):
-    server, fleet = trial.serve(), trial.fleet()
-    server.ends()
-    fleet.ends()
-    trial.wire.catch_up()
-    granted = None
-    for topic, frame in trial.wire.messages:
-        if topic.endswith("/grant"):
-            granted = f"from/{frame.label.device}/update", frame.label, frame.fields["grant"]
-        elif topic.endswith("/update"):
-            assert (topic, frame.label, frame.fields["grant"]) == granted
-            granted = None
-    assert sum(topic.endswith("/update") for topic, _ in trial.wire.messages) == len(plan_of(trial))
-
-
 def test_quantised_updates_are_packed_on_the_wire_and_the_models_are_the_simulators(trial):
     config = trial.folder / "bits.toml"
     config.write_text("bits = 5\n")
@@ -110,7 +95,7 @@ def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial)
 def test_a_device_killed_while_sending_costs_no_round(trial):
     server, _ = trial.serve(), trial.fleet(devices=2)
     trial.fleet(devices=2, first=4)
-    rogue = trial.rogue("half")
+    rogue = trial.rogue()
     rogue.ends(-signal.SIGKILL)
     server.ends()
     assert_all_rounds_done_once(trial)
@@ -234,46 +219,6 @@ def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial
     server.ends()
     assert_all_rounds_done_once(trial)
     assert any(device == 5 and k > thawed_in for k, device, _ in trial.uplinks)
-
-
-@pytest.mark.parametrize(
-    ("mode", "reason"),
-    [
-        ("nan", "numbers are not finite"),
-        ("shape", "not 500 numbers"),
-        ("huge", "message too large"),
-        ("garbage", "malformed message: no header"),
-    ],
-)
-def test_a_bad_update_is_rejected_with_its_reason_and_never_applied(trial, mode, reason):
-    server = trial.serve("--timeout", PATIENT)  # 100 MB take their time
-    trial.fleet(devices=2)
-    trial.fleet(devices=2, first=4)
-    trial.rogue(mode)
-    server.ends()
-    assert_all_rounds_done_once(trial)
-    assert trial.rejections.count(f"from/3/update: {reason}") >= 3
-    assert not any(device == 3 for _, device, _ in trial.uplinks)
-
-
-@pytest.mark.parametrize(
-    ("mode", "reasons"),
-    [
-        ("replay", ["from/3/update: update for an earlier grant"]),
-        (
-            "impersonate",
-            ["from/1/update: update without a grant", "from/1/update: label names another device"],
-        ),
-    ],
-)
-def test_replays_and_updates_in_anothers_name_change_nothing(trial, mode, reasons):
-    server = trial.serve()
-    trial.fleet(devices=2)
-    trial.fleet(devices=2, first=4)
-    trial.rogue(mode)
-    server.ends()
-    assert_as_simulated(trial)
-    assert all(reason in trial.rejections for reason in reasons)
 
 
 def test_a_server_that_was_stopped_while_it_waited_for_devices_waits_again_when_resumed(trial):

@@ -28,163 +28,89 @@ class Recording:
         return [payload for kind, payload in self.published if kind == "call"]
 
 
-def retained(payload):
-    return Message(TOPIC, payload, retained=True)
-
-
-def live(payload):
-    return Message(TOPIC, payload)
-
-
 FOREIGN = encode(Label("another"), boot="another")
 SAME_RUN = encode(Label("run"), boot="another")
 
 
-def calls_after(scenario):
-    """Return the announcements after ``scenario(announcement, channel, clock)``."""
+class Story:
+    """A server's announcement, and what the broker delivers to it step by step."""
 
+    def __init__(self, clock, foreign=FOREIGN):
+        self.channel, self._clock, self._foreign = Recording(), clock, foreign
+        self.own = Announcement("run", {}, self.channel, TOPICS, clock)
+        self.superseded, self._round = False, 0
+
+    async def step(self, name):
+        match name:
+            case "connected":
+                await self.own.connected(1, 0)
+            case "connection lost":
+                self.channel.connections = 2
+            case "reconnected":
+                self._round, self.channel.connections = 3, 2
+                await self.own.connected(2, 3)
+            case "wait":
+                await self._clock.sleep(LONG)
+            case _:
+                words = name.split()
+                payload = {"foreign": self._foreign, "garbage": b"garbage", "removed": b""}.get(words[-1])
+                payload = self.channel.calls[-1] if payload is None else payload
+                try:
+                    await self.own.receive(Message(TOPIC, payload, retained="retained" in words), self._round)
+                except Superseded:
+                    self.superseded = True
+
+
+@pytest.mark.parametrize("foreign", [FOREIGN, SAME_RUN], ids=["another run", "same run"])
+@pytest.mark.parametrize(
+    ("steps", "announced", "superseded"),
+    [
+        # An announcement that was retained before this server came is older.
+        (["connected", "retained foreign"], [0], False),
+        # While this server is connected, it is newer.
+        (["connected", "own", "foreign"], [0], True),
+        # Before this server has made its own, and before the broker has delivered it, it is older.
+        (["foreign", "connected"], [0], False),
+        (["connected", "foreign", "own"], [0], False),
+        (["connected", "foreign", "own", "foreign"], [0], True),
+        # Of two that are repeated at the same moment the later stays.
+        (["connected", "own", "reconnected", "wait", "foreign", "own"], [0, 3], False),
+        # The connection was lost before this server's own came back: it is newer.
+        (["connected", "reconnected", "foreign"], [0], True),
+        # Made while this server was away it is newer, and is not answered.
+        (["connected", "reconnected", "retained foreign", "wait"], [0], True),
+        # Retained when this server's own got through, which took a second connection, it is older.
+        (["connection lost", "connected", "reconnected", "retained foreign", "wait"], [0], False),
+        # A server that was away announces again, whether the broker has retained it or not.
+        (["connected", "reconnected", "wait"], [0, 3], False),
+        (["connected", "reconnected", "retained own", "wait"], [0, 3], False),
+        # One that another server removes is repeated; this server's own and garbage are not answered.
+        (["connected", "removed"], [0, 0], False),
+        (["connected", "own"], [0], False),
+        (["connected", "garbage"], [0], False),
+    ],
+    ids=lambda steps: ", ".join(map(str, steps)) if isinstance(steps, list) else str(steps),
+)
+def test_the_newer_of_two_servers_stays(steps, announced, superseded, foreign):
     async def run(clock):
-        channel = Recording()
-        await scenario(Announcement("run", {}, channel, TOPICS, clock), channel, clock)
-        return channel.calls
+        story = Story(clock, foreign)
+        for step in steps:
+            await story.step(step)
+        return [decode(payload).label.round for payload in story.channel.calls], story.superseded
 
-    return run_virtual(run)
-
-
-@pytest.mark.parametrize("foreign", [FOREIGN, SAME_RUN], ids=["another run", "same run"])
-def test_an_announcement_that_was_retained_before_this_server_came_is_older(foreign):
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        await own.receive(retained(foreign), 0)
-
-    assert len(calls_after(scenario)) == 1
-
-
-@pytest.mark.parametrize("foreign", [FOREIGN, SAME_RUN], ids=["another run", "same run"])
-def test_an_announcement_while_this_server_is_connected_is_newer(foreign):
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        await own.receive(live(channel.calls[0]), 0)
-        with pytest.raises(Superseded):
-            await own.receive(live(foreign), 0)
-
-    calls_after(scenario)
-
-
-def test_an_announcement_before_this_server_has_made_its_own_is_older():
-    async def scenario(own, channel, clock):
-        await own.receive(live(FOREIGN), 0)
-        await own.connected(1, 0)
-
-    assert len(calls_after(scenario)) == 1
-
-
-def test_an_announcement_that_the_broker_delivers_before_this_servers_own_is_older():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        await own.receive(live(FOREIGN), 0)
-        await own.receive(live(channel.calls[0]), 0)
-        with pytest.raises(Superseded):
-            await own.receive(live(FOREIGN), 0)
-
-    assert len(calls_after(scenario)) == 1
-
-
-def test_of_two_announcements_repeated_at_the_same_moment_the_later_stays():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        await own.receive(live(channel.calls[0]), 0)
-        channel.connections = 2
-        await own.connected(2, 3)
-        await clock.sleep(LONG)
-        await own.receive(live(FOREIGN), 3)  # before its own repetition is delivered
-        await own.receive(live(channel.calls[1]), 3)
-
-    assert len(calls_after(scenario)) == 2
-
-
-def test_an_announcement_is_newer_too_if_the_connection_was_lost_before_this_servers_own_came_back():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        channel.connections = 2
-        await own.connected(2, 3)
-        with pytest.raises(Superseded):
-            await own.receive(live(FOREIGN), 3)
-
-    assert len(calls_after(scenario)) == 1
-
-
-def test_an_announcement_made_while_this_server_was_away_is_newer_and_is_not_answered():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        channel.connections = 2
-        await own.connected(2, 3)
-        with pytest.raises(Superseded):
-            await own.receive(retained(FOREIGN), 3)
-        await clock.sleep(LONG)
-
-    assert len(calls_after(scenario)) == 1
-
-
-def test_an_announcement_that_was_retained_when_this_servers_own_got_through_is_older():
-    async def scenario(own, channel, clock):
-        channel.connections = 2  # the first connection was lost before the announcement was sent
-        await own.connected(1, 0)
-        await own.connected(2, 0)
-        await own.receive(retained(FOREIGN), 0)
-        await clock.sleep(LONG)
-
-    assert len(calls_after(scenario)) == 1
-
-
-def test_a_server_ignores_its_own_announcement():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        await own.receive(live(channel.calls[0]), 0)
-
-    assert len(calls_after(scenario)) == 1
-
-
-@pytest.mark.parametrize("lost", [True, False])
-def test_a_server_that_was_away_announces_again_whether_or_not_the_broker_has_retained_it(lost):
-    """What the devices said meanwhile is lost either way."""
-
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        channel.connections = 2
-        await own.connected(2, 3)
-        if not lost:
-            await own.receive(retained(channel.calls[0]), 3)
-        await clock.sleep(LONG)
-
-    assert [decode(payload).label.round for payload in calls_after(scenario)] == [0, 3]
-
-
-def test_an_announcement_that_another_server_removes_is_repeated():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        await own.receive(live(b""), 2)
-
-    assert [decode(payload).label.round for payload in calls_after(scenario)] == [0, 2]
-
-
-def test_garbage_is_not_an_announcement():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        await own.receive(live(b"garbage"), 0)
-
-    assert len(calls_after(scenario)) == 1
+    assert run_virtual(run) == (announced, superseded)
 
 
 def test_nothing_is_announced_after_the_end():
-    async def scenario(own, channel, clock):
-        await own.connected(1, 0)
-        channel.connections = 2
-        await own.connected(2, 1)
-        await own.end()
-        await clock.sleep(LONG)
+    async def run(clock):
+        story = Story(clock)
+        await story.step("connected")
+        await story.step("reconnected")
+        await story.own.end()
+        await story.step("wait")
+        return story.channel.calls
 
-    assert calls_after(scenario)[-1] == b""
+    assert run_virtual(run)[-1] == b""
 
 
 @pytest.mark.parametrize(
