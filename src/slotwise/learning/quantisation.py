@@ -26,7 +26,9 @@ UNQUANTISED = FLOAT_BITS
 FEWEST_BITS = 2  # a sign and one bit
 SCALE = np.dtype("<f4")
 WHOLE_BYTES: dict[int, str] = {8: "u1", 16: ">u2"}  # the same bytes as bit by bit, much faster
-BLOCK = 1 << 16  # numbers that are encoded at once; a multiple of eight, so that blocks end with a byte
+# Numbers that are computed at once: few enough for the cache, and a multiple of eight, so that blocks of an
+# encoding end with a byte.
+BLOCK = 1 << 14
 
 
 class Quantised(TaskWrapper):
@@ -83,17 +85,25 @@ def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
     probability that makes its mean x. An array with a number that is not finite is returned unchanged, so
     that divergence is noticed.
     """
-    largest = float(np.abs(numbers).max(initial=0.0))
+    rounded: Vector = np.abs(numbers)
+    largest = float(rounded.max(initial=0.0))
     if not 0 < largest < inf:
         return numbers
     steps = 2 ** (bits - 1) - 1
-    exact = np.abs(numbers).astype(np.float64) / largest * steps
-    lower = np.floor(exact)
-    levels = lower + (draw.random(len(numbers)) < exact - lower)
-    # Multiplied before divided: the highest level is exactly the largest number, which `Packing` sends as the
-    # scale. The sign is kept at level 0 too, so that unpacking gives the same bits.
-    rounded: Vector = np.copysign(levels * largest / steps, numbers).astype(np.float32)
-    return rounded
+    for at in range(0, len(numbers), BLOCK):
+        exact = rounded[at : at + BLOCK].astype(np.float64)
+        exact /= largest
+        exact *= steps
+        levels = np.floor(exact)
+        exact -= levels
+        levels += draw.random(len(levels)) < exact
+        # Multiplied before divided: the highest level is exactly the largest number, which `Packing` sends as
+        # the scale.
+        levels *= largest
+        levels /= steps
+        rounded[at : at + BLOCK] = levels
+    # The sign is kept at level 0 too, so that unpacking gives the same bits.
+    return np.copysign(rounded, numbers, out=rounded)
 
 
 def quantised_bits(parameters: int, bits: int, arrays: int) -> int:

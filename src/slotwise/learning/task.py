@@ -185,11 +185,11 @@ class TaskWrapper(Task):
         return result._replace(update=update) if isinstance(result, TrainingResult) else update
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """Return the evaluation of the other task."""
-        return self.task.evaluate(model)
+        """Return the evaluation by devices without a state."""
+        return self.evaluate_devices(model, {})
 
     def evaluate_devices(self, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
-        """Return the evaluation of the other task, with the states of devices."""
+        """Return the evaluation of the other task."""
         return self.task.evaluate_devices(model, states)
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
