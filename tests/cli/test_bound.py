@@ -1,5 +1,4 @@
 import json
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -124,39 +123,6 @@ def test_the_table_says_why_a_theorem_does_not_cover_the_case(run: Run) -> None:
     words = " ".join(out.split())
     assert "corrected does not cover it: step size 0.01 is above its limit = 0.00755" in words
     assert "published does not cover it: K = 4 is below 2G = 20" in words
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ("", "--smoothness is missing"),
-        (GIVEN.replace("--heterogeneity 4.0", ""), "--heterogeneity is missing"),
-        (f"{GIVEN} --smoothness 0", "--smoothness"),
-        (f"{GIVEN} --smoothness nan", "--smoothness"),
-        (f"{GIVEN} --noise-growth 0.9", "--noise-growth"),
-        (f"{GIVEN} --gradient-noise -1", "--gradient-noise"),
-        (f"{GIVEN} --initial-gap inf", "--initial-gap"),
-        (f"{GIVEN} --learning-rate 0", "--learning-rate"),
-        (f"{GIVEN} --batch-size 0", "--batch-size"),
-        (f"{GIVEN} --rounds 0", "--rounds"),
-        (f"{GIVEN} --deadline 10", "--deadline"),
-        (f"{GIVEN} --group-size 7", "--group-size"),
-        (f"{GIVEN} --group-size 101", "--group-size"),
-        (f"{GIVEN} --delay 3", "--delay"),
-        (f"{GIVEN} --schedule idfl --delay 10", "--delay"),
-        (f"{GIVEN} --schedule idfl --delay soon", "--delay"),
-        (f"{GIVEN} --schedule sync", "--schedule"),
-        (f"{GIVEN} --out bound.gif", "--out"),
-        (f"{GIVEN} --out /no/such/folder/bound.png", "/no/such/folder"),
-        ("--estimate /no/such/run", "/no/such/run"),
-        ("--estimate /no/such/run --devices 10", "--devices"),
-    ],
-)
-def test_a_mistake_is_one_line_that_names_the_option(run: Run, arguments: str, named: str) -> None:
-    code, out, err = run(arguments)
-    assert (code, out) == (2, "")
-    assert re.fullmatch(r"slotwise: [^\n]+\n", err)
-    assert named in err
 
 
 def test_a_picture_is_written_where_asked(run: Run, tmp_path: Path) -> None:

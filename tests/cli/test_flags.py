@@ -15,12 +15,6 @@ def test_a_list_that_begins_with_a_negative_number_is_refused_as_a_list(slotwise
     assert "--device-samples -1 of device 1" in errors
 
 
-def test_a_repeated_tracker_is_named(slotwise, tmp_path) -> None:
-    code, _, errors = slotwise("train", "--track", "mlflow,wandb,wandb", "--out", tmp_path / "run")
-    assert (code, errors.count("\n")) == (2, 1)
-    assert "wandb is repeated" in errors
-
-
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_no_command_reads_numbers_that_only_python_writes(name) -> None:
     app = build_app(name)[name]

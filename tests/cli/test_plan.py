@@ -61,54 +61,6 @@ def test_json_of_the_interface_call_is_these_figures() -> None:
     ]
 
 
-def test_a_mistake_ends_a_real_process_with_code_2_and_one_line() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "import slotwise.cli; slotwise.cli.main()",
-        "plan",
-        "--group-size",
-        "101",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "slotwise: --group-size 101: must be from 1 to 100, the number of devices\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ("--devices 10 --group-size 11", "--group-size"),
-        ("--group-size 1 --group-size 0", "--group-size"),
-        ("--group-size -5", "--group-size"),
-        ("--group-size 2.5", "--group-size"),
-        ("--group-size ten", "--group-size"),
-        ("--devices 0", "--devices"),
-        ("--devices", "--devices"),
-        ("--compute-slots 0", "--compute-slots"),
-        ("--compute-slots -1", "--compute-slots"),
-        ("--compute-slots 2.5", "--compute-slots"),
-        ("--link-slots 0", "--link-slots"),
-        ("--link-slots 1.5", "--link-slots"),
-        ("--deadline 0", "--deadline"),
-        ("--deadline -50", "--deadline"),
-        ("--deadline 51", "--deadline"),
-        ("--samples-per-slot 0", "--samples-per-slot"),
-        ("--samples-per-slot nan", "--samples-per-slot"),
-        ("--samples-per-slot 6.4 --compute-slots 50", "--samples-per-slot"),
-        ("--samples-per-slot 6.4 --local-steps 0", "--local-steps"),
-        ("--samples-per-slot 6.4 --batch-size 0", "--batch-size"),
-        ("--speed 3", "--speed"),
-        ("--devices 100 extra", "extra"),
-    ],
-)
-def test_a_mistake_is_one_line_that_names_the_option(run: Run, arguments: str, named: str) -> None:
-    code, out, err = run(*arguments.split(), "--json")
-    assert (code, out) == (2, "")
-    assert re.fullmatch(r"slotwise: [^\n]+\n", err)
-    assert named in err
-
-
 def test_a_deadline_without_a_round_says_how_long_the_first_takes(run: Run) -> None:
     _, _, err = run("--deadline", "51")
     assert err == "slotwise: --deadline 51: must be at least 52, the slots of the shortest first round\n"

@@ -151,54 +151,6 @@ def test_a_fleet_from_the_file_is_searched_for(recommend: Call, config: Path, tm
     assert "just in time" in out
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["--group-sizes", "1,200"], "--group-sizes 200"),
-        (["--group-sizes", "a"], "--group-sizes a"),
-        (["--group-sizes", ""], "--group-sizes"),
-        (["--seeds", "0"], "--seeds 0"),
-        (["--seeds", "1,1"], "--seeds"),
-        (["--seeds", "x"], "--seeds x"),
-        (["--budget", "0"], "--budget 0"),
-        (["--budget", "3"], "--budget 3"),
-        (["--metric", "joules-to-target"], "--target"),
-        (["--metric", "joules-to-target", "--target", "loss=1"], "--metric"),
-        (["--target", "loss=1"], "--target loss=1"),
-        (["--metric", "speed"], "--metric"),
-        (["--task", "no_such_module:f"], "no_such_module"),
-        (["--workers", "0"], "--workers 0"),
-        (["--config", "no.toml"], "--config no.toml"),
-    ],
-)
-def test_bad_input_is_reported_in_one_line(
-    refused: Callable[..., str], options: list[str], named: str
-) -> None:
-    assert named in refused(*CASE, *options)
-
-
-def test_a_deadline_too_short_for_a_round_is_refused(refused: Callable[..., str]) -> None:
-    assert "--deadline 2" in refused(*SHAPE, "--deadline", 2)
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("group-size = 5", "bad.toml: group-size = 5"),
-        ("seed = 5", "bad.toml: seed = 5"),
-        ("speed = 5", "speed"),
-        ("batch-size = -1", "bad.toml: batch-size = -1"),
-        ("evaluate-every = 100", "bad.toml: evaluate-every = 100"),
-        ("[powers]\ncomputing = 1", "bad.toml: powers: sending"),
-    ],
-)
-def test_a_bad_file_is_reported_in_one_line(
-    refused: Callable[..., str], tmp_path: Path, line: str, named: str
-) -> None:
-    (tmp_path / "bad.toml").write_text(line + "\n")
-    assert named in refused(*CASE, "--config", tmp_path / "bad.toml")
-
-
 def test_a_bad_deadline_names_the_file_or_the_flag_that_has_it(
     refused: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -124,25 +124,6 @@ def test_other_settings_are_refused(finished: Path, call: Call, options: list[st
     assert err.startswith(f"slotwise: --out {finished}: must be another folder")
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["figure9"], "experiment figure9"),
-        (["--seeds", "0"], "--seeds 0"),
-        (["--deadline", "0"], "--deadline 0"),
-        (["--workers", "0"], "--workers 0"),
-        (["cifar10", "--quick"], "experiment cifar10"),
-    ],
-)
-def test_mistakes_are_reported_in_one_line_and_leave_nothing(
-    tmp_path: Path, call: Call, options: list[str], named: str
-) -> None:
-    code, out, err = call(*options, "--out", tmp_path / "out")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert named in err
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_damaged_run_is_reported_in_one_line(tmp_path: Path, call: Call) -> None:
     run = tmp_path / "out" / "runs" / "mnist-async-S1-T160-seed0"
     assert call("table1", "--out", tmp_path / "out")[0] == 0

@@ -15,83 +15,12 @@ from slotwise.runs import RunConfig, RunFolder
 CONFIG = RunConfig.from_options({"devices": 3, "group_size": 1})
 NOWHERE = ["--broker", "mqtt://127.0.0.1:1"]
 
-BAD = {
-    "no folder": (["serve"], "--out"),
-    "broker": (["serve", "--out", "OUT", "--broker", "host"], "--broker"),
-    "unreachable": (["serve", "--out", "OUT", *NOWHERE], "cannot reach a broker"),
-    "name": (["serve", "--out", "OUT", "--name", "a/b"], "--name"),
-    "slot": (["serve", "--out", "OUT", "--slot-ms", "0"], "--slot-ms"),
-    "both clocks": (["serve", "--out", "OUT", "--slot-ms", "5", "--as-fast-as-possible"], "--slot-ms"),
-    "listen": (["serve", "--out", "OUT", "--listen", "nowhere"], "--listen"),
-    "listen without brackets": (["serve", "--out", "OUT", "--listen", "::1:1"], "--listen"),
-    "listen beside a broker": (
-        ["serve", "--out", "OUT", "--listen", "127.0.0.1:1883", *NOWHERE],
-        "--listen cannot be combined with --broker",
-    ),
-    "two runs to resume": (
-        ["serve", "--out", "OUT", "--go-on", "--resume", "run"],
-        "--resume cannot be combined with --go-on",
-    ),
-    "options of a resumed run": (
-        ["serve", "--resume", "run", "--group-size", "3"],
-        "--group-size cannot be combined with --resume",
-    ),
-    "certificates without TLS": (["serve", "--out", "OUT", "--ca", "ca.crt", *NOWHERE], "--ca"),
-    "clip": (["serve", "--out", "OUT", "--clip-norm", "-1"], "--clip-norm"),
-    "clip word": (["serve", "--out", "OUT", "--clip-norm", "on"], "auto, off or a number"),
-    "too many devices": (["serve", "--out", "OUT", "--devices", "10001"], "--devices"),
-    "more processes than devices": (["fleet", "--devices", "2", "--processes", "3"], "--processes"),
-    "a first device of 0 in processes": (["fleet", "--first", "0", "--processes", "2"], "--first"),
-    "longest training": (["serve", "--out", "OUT", "--longest-training", "0"], "--longest-training"),
-    "longest training of paced slots": (
-        ["serve", "--out", "OUT", "--longest-training", "9", "--slot-ms", "5"],
-        "--longest-training",
-    ),
-    "cool-down": (["serve", "--out", "OUT", "--cool-down", "inf"], "--cool-down"),
-    "log level": (["serve", "--out", "OUT", "--log-level", "loud"], "--log-level"),
-    "timeout": (["serve", "--out", "OUT", "--timeout", "0"], "--timeout"),
-    "wait": (["serve", "--out", "OUT", "--wait", "0"], "--wait"),
-    "like": (["serve", "--out", "OUT", "--like", "nowhere"], "nowhere: not a run folder"),
-    "step size": (["serve", "--out", "OUT", "--learning-rate", "-1"], "--learning-rate"),
-    "channels": (["serve", "--out", "OUT", "--channels", "a"], "--channels"),
-    "user alone": (["serve", "--out", "OUT", "--user", "u"], "--user"),
-    "user and credentials": (
-        ["serve", "--out", "OUT", "--user", "u", "--credentials", "x.toml"],
-        "--user cannot be combined with --credentials",
-    ),
-    "resume": (["serve", "--resume", "nowhere"], "nowhere: not a run folder"),
-    "device": (["device", "--id", "0"], "--id"),
-    "no broker": (["device", "--id", "1", *NOWHERE, "--timeout", "0"], "cannot reach a broker"),
-    "no function": (["device", "--id", "1", "--task", "nosuch", *NOWHERE], "--task"),
-    "no module": (["fleet", "--task", "nosuch:make"], "there is no module nosuch"),
-    "fleet": (["fleet", "--devices", "0"], "--devices"),
-    "credentials": (["device", "--id", "1", "--credentials", "nowhere"], "--credentials"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_mistakes_are_one_line_and_leave_nothing(slotwise, tmp_path, case):
-    arguments, line = BAD[case]
-    out = tmp_path / "out"
-    code, _, errors = slotwise(*(out if word == "OUT" else word for word in arguments))
-    assert code == 2
-    assert line in errors.splitlines()[-1]
-    assert not out.exists()
-
 
 @pytest.mark.parametrize("flag", ["--jitter", "--uplink-loss", "--mean-present", "--mean-away"])
 def test_there_are_no_flags_for_simulated_faults(slotwise, tmp_path, flag):
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", flag, "0.5")
     assert code == 2
     assert flag in errors.splitlines()[-1]
-
-
-def test_simulated_faults_are_refused(slotwise, tmp_path):
-    config = tmp_path / "run.toml"
-    config.write_text("uplink-loss = 0.1\n")
-    code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--config", config)
-    assert code == 2
-    assert errors.startswith(f"slotwise: {config}: uplink-loss = 0.1")
 
 
 def finished_run(path):
@@ -215,16 +144,6 @@ def test_a_speed_or_a_fleet_replaces_what_was_simulated(tmp_path):
     table.write_text("device,compute_slots\n1,2\n2,5\n")
     served = like(fleet_file=table)
     assert (served.channel.devices, served.fleet.device_compute_slots) == (2, (2, 5))
-
-
-def test_options_of_a_page_that_there_is_not_are_refused(slotwise, tmp_path) -> None:
-    code, _, errors = slotwise("serve", "--page-listen", "127.0.0.1:9999", "--out", tmp_path / "run")
-    assert (code, errors.count("\n")) == (2, 1)
-    assert "--page-listen" in errors
-    code, _, errors = slotwise("serve", "--page", "--page-listen", "0.0.0.0:9999", "--out", tmp_path / "run")
-    assert (code, errors.count("\n")) == (2, 1)
-    assert "--page-token-file" in errors
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

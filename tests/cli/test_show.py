@@ -81,26 +81,6 @@ def test_a_run_without_points_is_shown_too(slotwise: Cli, tmp_path: Path) -> Non
     assert "running" in out
 
 
-def test_another_suffix_is_refused(slotwise: Cli, finished: Path) -> None:
-    code, out, err = slotwise("show", finished, "--out", "curves.gif")
-    assert (code, out) == (2, "")
-    assert err == "slotwise: --out curves.gif: must be a file that ends in .png, .svg or .pdf\n"
-
-
-def test_a_folder_without_a_run_is_refused(slotwise: Cli, tmp_path: Path) -> None:
-    code, out, err = slotwise("show", tmp_path)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"slotwise: {tmp_path}: not a run folder")
-    assert err.count("\n") == 1
-
-
-def test_a_path_that_does_not_exist_is_refused(slotwise: Cli, tmp_path: Path) -> None:
-    code, out, err = slotwise("show", tmp_path / "none")
-    assert (code, out) == (2, "")
-    assert f"{tmp_path / 'none'}: " in err
-    assert "no such file or folder" in err
-
-
 def test_runs_of_the_same_name_in_different_folders_are_told_apart(
     slotwise: Cli, tmp_path: Path, finished: Path
 ) -> None:

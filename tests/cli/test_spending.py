@@ -5,8 +5,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from slotwise import Scenario, simulate
 from slotwise.costs import usage
 from slotwise.learning import Point
@@ -183,44 +181,3 @@ def test_a_csv_file_that_cannot_be_written_is_told_before_anything_is_shown(
     code, out, err = slotwise("show", run_of(tmp_path / "run"), "--usage-csv", tmp_path / "no" / "usage.csv")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "there is no folder" in err
-
-
-def test_a_history_of_more_rounds_than_the_schedule_has_is_refused(slotwise: Cli, tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run")
-    RunFolder(run).write_points([Point(999, 99, 2.0, 0.1, 0)])
-    code, out, err = slotwise("show", run)
-    assert (code, out) == (2, "")
-    assert err == f"slotwise: {run}: its history.csv and its run.json are not of the same run\n"
-
-
-def watts(**changed: object) -> list[object]:
-    """The flags of `WATTS`, some of them changed; None removes a flag."""
-    flags = dict(zip(WATTS[::2], WATTS[1::2], strict=True))
-    flags |= {"--" + name.replace("_", "-"): value for name, value in changed.items()}
-    return [part for flag in flags.items() if flag[1] is not None for part in flag]
-
-
-@pytest.mark.parametrize(
-    ("flags", "option"),
-    [
-        (["--power-computing", 1], "--power-sending"),
-        (["--slot-seconds", 1], "--power-computing"),
-        (watts(power_receiving=None), "--power-receiving"),
-        (watts(power_sending=-1), "--power-sending"),
-        (watts(power_idle="nan"), "--power-idle"),
-        (watts(slot_seconds=0), "--slot-seconds"),
-        (watts(slot_seconds="inf"), "--slot-seconds"),
-        (["--power-computing", "much"], "--power-computing"),
-    ],
-)
-@pytest.mark.parametrize("command", ["plan", "timeline", "train", "show", "reproduce"])
-def test_a_bad_power_is_one_line_and_nothing_is_written(
-    slotwise: Cli, tmp_path: Path, command: str, flags: list[object], option: str
-) -> None:
-    needed = {"show": [run_of(tmp_path / "shown")], "train": ["--out", tmp_path / "run"]}
-    needed["reproduce"] = ["--out", tmp_path / "run"]
-    code, out, err = slotwise(command, *needed.get(command, []), *flags)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("slotwise: ")
-    assert option in err
-    assert not (tmp_path / "run").exists()

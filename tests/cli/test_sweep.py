@@ -85,29 +85,6 @@ def test_points_that_diverge_or_fail_are_told_and_stop_no_other(slotwise: Cli, t
         assert [line.split()[3] for line in said.splitlines() if "/1" in line] == ["1/1"] * 2 + ["0/1"] * 6
 
 
-@pytest.mark.parametrize(
-    "text", ["group-sise = 1", "group-size = []", "group-size = [1, 'x']", "seeds = []", "["]
-)
-def test_a_bad_grid_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path, text: str) -> None:
-    grid = file(tmp_path, text)
-    code, said, err = slotwise("sweep", grid, "--out", tmp_path / "out")
-    assert (code, said, err.count("\n")) == (2, "", 1)
-    assert str(grid) in err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_is_required(slotwise: Cli, tmp_path: Path) -> None:
-    code, said, err = slotwise("sweep", file(tmp_path))
-    assert (code, said, err.count("\n")) == (2, "", 1)
-    assert "--out is required" in err
-
-
-def test_a_folder_that_cannot_be_is_one_line(slotwise: Cli, tmp_path: Path) -> None:
-    code, said, err = slotwise("sweep", file(tmp_path), "--out", tmp_path / ("x" * 300))
-    assert (code, said, err.count("\n")) == (2, "", 1)
-    assert "File name too long" in err
-
-
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]")
 def test_an_unreachable_cluster_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -76,35 +76,6 @@ def test_json_and_a_picture_together_print_json_only(run: Run, tmp_path: Path) -
     assert (tmp_path / "a.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ("--out a.pdf", "--out a.pdf: must be a file name that ends in .svg, .png or .html"),
-        ("--out folder", "--out folder: must be a file name that ends in .svg, .png or .html"),
-        ("--out no/a.svg", "cannot write no/a.svg: there is no folder {}/no"),
-        ("--slots 9:3", "--slots 9:3: must be A:B with A below B, within 0:20"),
-        ("--slots all", "--slots all: must be A:B with A below B, within 0:20"),
-        ("--slots 0:5 --json", "--slots 0:5: must be omitted with --json, which lists every round"),
-        (
-            "--deadline 9000 --slots : --out a.svg",
-            "--slots 0:8999: must be at most 2,000 slots, the most one picture can show",
-        ),
-        ("--deadline 3", "--deadline 3: must be at least 5, the slots of the first round"),
-        ("--delay 5", "--delay 5: must be omitted with schedule async"),
-    ],
-)
-def test_a_mistake_is_one_line_and_leaves_no_file(
-    run: Run, tmp_path: Path, arguments: str, line: str
-) -> None:
-    assert run(*arguments.split()) == (2, "", f"slotwise: {line.format(tmp_path)}\n")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_in_place_of_the_file_is_refused(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.svg").mkdir()
-    assert run("--out", "a.svg") == (2, "", "slotwise: cannot write a.svg: it exists and is not a file\n")
-
-
 def test_a_bad_path_is_refused_before_the_schedule_is_played(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

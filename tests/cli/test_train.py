@@ -165,14 +165,6 @@ def test_the_number_of_workers_does_not_change_the_result(
     assert result(tmp_path / "one") == result(tmp_path / "many")
 
 
-def test_another_seed_gives_another_model(slotwise: Slotwise, tmp_path: Path) -> None:
-    models = set()
-    for seed in (0, 1, 2**63, 2**64 - 1):
-        assert slotwise(*SHORT, "--seed", seed, "--out", tmp_path / str(seed)).code == 0
-        models.add(RunFolder(tmp_path / str(seed)).description()["model_sha256"])
-    assert len(models) == 4
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -215,97 +207,6 @@ def test_pytorch_gives_the_same_run_up_to_rounding(slotwise: Slotwise, tmp_path:
     assert one.loss == pytest.approx(other.loss, rel=1e-3)
 
 
-# What it refuses
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--data", "imagenet"),
-        ("--partition", "fair"),
-        ("--samples-per-device", "0"),
-        ("--samples-per-device", "6000"),  # more than there are of a label
-        ("--samples-per-device", "many"),
-        ("--labels-per-device", "0"),
-        ("--concentration", "0"),
-        ("--concentration", "inf"),
-        ("--concentration", "nan"),
-        ("--input-scale", "large"),
-        ("--schedule", "later"),
-        ("--delay", "soon"),
-        ("--delay", "-1"),
-        ("--delay", "2"),
-        ("--participation", "none"),
-        ("--devices", "0"),
-        ("--devices", "-5"),
-        ("--devices", "1.5"),
-        ("--devices", "99999999999999999999"),
-        ("--group-size", "0"),
-        ("--group-size", "5"),
-        ("--compute-slots", "0"),
-        ("--link-slots", "0"),
-        ("--deadline", "0"),
-        ("--deadline", "6"),  # one slot short of the first round
-        ("--local-steps", "0"),
-        ("--batch-size", "0"),
-        ("--learning-rate", "0"),
-        ("--learning-rate", "nan"),
-        ("--learning-rate", "inf"),
-        ("--learning-rate", "fast"),
-        ("--update", "max"),
-        ("--channels", "0"),
-        ("--channels", "2,x"),
-        ("--channels", "1,1,1"),  # nothing is left of the image
-        ("--hidden", "0"),
-        ("--backend", "abacus"),
-        ("--evaluate-every", "0"),
-        ("--seed", "-1"),
-        ("--seed", str(2**64)),
-        ("--workers", "0"),
-        ("--workers", "two"),
-        ("--checkpoint-every", "-1"),
-        ("--checkpoint-every", "nan"),
-        ("--checkpoint-every", "often"),
-        ("--samples-per-slot", "6.4"),  # beside --compute-slots
-        ("--flux", "1"),
-    ],
-)
-def test_a_wrong_option_is_one_line_and_makes_no_folder(
-    slotwise: Slotwise, tmp_path: Path, option: str, value: str
-) -> None:
-    refusal = slotwise(*SHORT, option, value, "--out", tmp_path / "run").refusal
-    assert option in refusal or value in refusal or "6000" in refusal
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("schedule", ["sync", "async"])
-def test_a_delay_is_for_idfl_alone(slotwise: Slotwise, tmp_path: Path, schedule: str) -> None:
-    refusal = slotwise(*SHORT, "--schedule", schedule, "--delay", 1, "--out", tmp_path / "run").refusal
-    assert refusal == f"slotwise: --delay 1: must be omitted with schedule {schedule}"
-
-
-def test_more_labels_than_there_are_is_one_line(slotwise: Slotwise, tmp_path: Path) -> None:
-    options = ("--partition", "k-labels", "--labels-per-device", 11, "--out", tmp_path / "run")
-    assert "--labels-per-device 11: must be from 1 to 10" in slotwise(*SHORT, *options).refusal
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_is_needed(slotwise: Slotwise) -> None:
-    assert slotwise(*SHORT).refusal.startswith(
-        "slotwise: --out is missing; it must be the folder of the new run"
-    )
-
-
-@pytest.mark.parametrize("place", ["file", "file/sub", "x" * 300, "full"])
-def test_a_place_where_no_run_can_be_is_refused(slotwise: Slotwise, tmp_path: Path, place: str) -> None:
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.tex").write_text("mine")
-    assert "--out" in slotwise(*SHORT, "--out", tmp_path / place).refusal
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full"]
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_an_existing_run_is_replaced_only_on_demand(slotwise: Slotwise, tmp_path: Path) -> None:
     run = tmp_path / "run"
     slotwise(*SHORT, "--out", run)
@@ -315,13 +216,6 @@ def test_an_existing_run_is_replaced_only_on_demand(slotwise: Slotwise, tmp_path
     assert result(run) == before
     assert slotwise(*SHORT, "--seed", 1, "--out", run, "--overwrite").code == 0
     assert result(run) != before
-
-
-def test_a_mistake_with_overwrite_leaves_the_old_run(slotwise: Slotwise, tmp_path: Path) -> None:
-    slotwise(*SHORT, "--out", tmp_path / "run")
-    before = result(tmp_path / "run")
-    assert slotwise(*SHORT, "--samples-per-device", 6000, "--out", tmp_path / "run", "--overwrite").refusal
-    assert result(tmp_path / "run") == before
 
 
 # The configuration file
@@ -347,37 +241,6 @@ def test_flags_win_over_the_file(slotwise: Slotwise, tmp_path: Path, config: Pat
     slotwise("--config", config, "--seed", 4, "--hidden", "5", "--out", tmp_path / "run", "--quiet")
     parameters = RunFolder(tmp_path / "run").parameters()
     assert (parameters.seed, parameters.model.network.hidden, parameters.channel.group_size) == (4, (5,), 2)
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("flux = 1", "unknown option flux"),
-        ("quiet = true", "unknown option quiet"),
-        ('learning-rate = "fast"', "learning-rate = 'fast': must be a number"),
-        ("link-slots = 1.5", "link-slots = 1.5: must be a whole number"),
-        ("link-slots = true", "link-slots = True: must be a whole number"),
-        ("schedule = 3", "schedule = 3"),
-        ('delay = "soon"', "delay = soon"),
-        ("delay = 9", "delay = 9"),
-        ("learning-rate = 1" + "0" * 400, "learning-rate = 1000"),
-        ("samples-per-slot = 3", "samples-per-slot"),
-    ],
-)
-def test_a_mistake_in_the_file_names_the_file_and_the_key(
-    slotwise: Slotwise, tmp_path: Path, config: Path, line: str, complaint: str
-) -> None:
-    config.write_text(config.read_text() + line + "\n")
-    refusal = slotwise("--config", config, "--out", tmp_path / "run").refusal
-    assert refusal.startswith(f"slotwise: {config}: {complaint}")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("text", ["devices", "a = 1\na = 2\n", "x = [", "\0"])
-def test_bad_toml_names_the_file(slotwise: Slotwise, tmp_path: Path, config: Path, text: str) -> None:
-    config.write_text(text)
-    assert str(config) in slotwise("--config", config, "--out", tmp_path / "run").refusal
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -426,17 +289,6 @@ def test_an_option_spelled_in_two_ways_is_refused(slotwise: Slotwise, tmp_path: 
     assert refusal == f"slotwise: {config}: learning_rate is given twice, with dashes and with underscores"
 
 
-def test_a_missing_file_is_named(slotwise: Slotwise, tmp_path: Path) -> None:
-    refusal = slotwise("--config", tmp_path / "none.toml", "--out", tmp_path / "run").refusal
-    assert str(tmp_path / "none.toml") in refusal
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_wrong_flag_is_not_blamed_on_the_file(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
-    refusal = slotwise("--config", config, "--seed", -1, "--out", tmp_path / "run").refusal
-    assert refusal.startswith("slotwise: --seed -1: must be")
-
-
 # Going on
 
 
@@ -462,51 +314,9 @@ def test_a_finished_run_says_so_and_is_no_mistake(slotwise: Slotwise, finished: 
     assert result(finished) == before
 
 
-@pytest.mark.parametrize(
-    "options",
-    ["--seed 1", "--devices 4", "--samples-per-slot 2", "--out other", "--config x.toml", "--overwrite"],
-)
-def test_a_run_that_goes_on_keeps_its_parameters(slotwise: Slotwise, finished: Path, options: str) -> None:
-    refusal = slotwise("--resume", finished, *options.split()).refusal
-    assert options.split(maxsplit=1)[0] in refusal
-    assert "cannot be combined with --resume" in refusal
-
-
-def test_a_folder_that_is_no_run_is_refused(slotwise: Slotwise, tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
-        assert "not a run folder" in slotwise("--resume", place).refusal
-
-
 def test_a_batch_is_resumed_by_its_own_command(slotwise: Slotwise, tmp_path: Path) -> None:
     (tmp_path / "batch.json").write_text("{}")
     assert "slotwise sweep" in slotwise("--resume", tmp_path).refusal
-
-
-@pytest.mark.parametrize("text", ["seeds = [0, 1]", "skip-impossible = true", "[[case]]\nname = 'a'"])
-def test_the_file_of_a_sweep_is_not_a_configuration(slotwise: Slotwise, tmp_path: Path, text: str) -> None:
-    (tmp_path / "grid.toml").write_text(f"{text}\n")
-    refusal = slotwise("--config", tmp_path / "grid.toml", "--out", tmp_path / "run").refusal
-    assert "slotwise sweep" in refusal
-    assert "grid.toml" in refusal
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("{", "damaged"),
-        ("[1]", "damaged"),
-        ('{"format": 1, "status": "running"}', "damaged"),
-        ('{"format": 99}', "format 99"),
-        ('{"format": 1, "status": "running", "parameters": {"flux": 1}}', "unknown option flux"),
-    ],
-)
-def test_a_damaged_or_foreign_description_is_one_line(
-    slotwise: Slotwise, finished: Path, text: str, complaint: str
-) -> None:
-    (finished / "run.json").write_text(text)
-    refusal = slotwise("--resume", finished).refusal
-    assert str(finished / "run.json") in refusal
-    assert complaint in refusal
 
 
 def test_damaged_checkpoints_are_told_and_the_run_starts_anew(slotwise: Slotwise, finished: Path) -> None:
@@ -520,18 +330,6 @@ def test_damaged_checkpoints_are_told_and_the_run_starts_anew(slotwise: Slotwise
         f"{path}: damaged checkpoint, skipped\n{finished}: resuming from the start (no checkpoint)\n"
     )
     assert result(finished) == before
-
-
-def test_a_checkpoint_of_another_run_is_refused(slotwise: Slotwise, tmp_path: Path, finished: Path) -> None:
-    slotwise(*SHORT, "--hidden", "5", "--out", tmp_path / "other")
-    reopen(finished)
-    shutil.rmtree(finished / "checkpoints")
-    shutil.copytree(tmp_path / "other" / "checkpoints", finished / "checkpoints")
-    done = slotwise("--resume", finished, "--quiet")
-    assert done.code == 2
-    assert done.err.endswith(
-        f"slotwise: {finished}: its checkpoint and its run.json belong to different runs\n"
-    )
 
 
 def test_brackets_and_length_of_a_path_do_not_disturb_the_message(
@@ -557,11 +355,6 @@ def test_a_diverging_run_says_where_and_what_to_try(slotwise: Slotwise, tmp_path
     assert np.isfinite(history.model).all()
     assert folder.points()[0].round == 0
     assert (tmp_path / "run" / "model.npz").is_file()
-
-
-def test_a_diverged_run_does_not_go_on(slotwise: Slotwise, tmp_path: Path) -> None:
-    slotwise(*SHORT, "--learning-rate", 1e6, "--out", tmp_path / "run")
-    assert "diverged" in slotwise("--resume", tmp_path / "run").refusal
 
 
 # Disturbed
@@ -708,15 +501,6 @@ def test_a_task_of_the_user_s_own_is_trained_shown_and_gone_on_with(
     assert said.code == 0
     assert "finished after" in said.out
     assert "finished already" in slotwise("--resume", tmp_path / "run").err
-
-
-def test_a_task_that_is_not_there_is_refused_before_a_folder_is_made(
-    slotwise: Slotwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    said = slotwise("--task", "no_such_module:make_task", "--out", tmp_path / "run")
-    assert "there is no module no_such_module" in said.refusal
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -95,15 +95,6 @@ def test_a_damaged_checkpoint_costs_rounds_but_changes_nothing(
     assert result(folder) == result(straight)
 
 
-def test_a_copied_run_goes_on_elsewhere(
-    folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
-) -> None:
-    stopped(folder, parameters, toy, 20)
-    copy = RunFolder(folder.path.rename(folder.path.with_name("elsewhere")))
-    train_in(copy, copy.parameters(), task=toy)
-    assert result(copy) == result(straight)
-
-
 def test_zero_seconds_between_checkpoints_means_every_round(
     folder: RunFolder, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,14 +111,6 @@ def test_a_short_run_writes_one_checkpoint_at_its_end(
     monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.rounds))
     train_in(folder, parameters, task=toy, checkpoint_every=1000)
     assert saved == [40]
-
-
-@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
-def test_seconds_between_checkpoints_must_be_some(
-    seconds: float, folder: RunFolder, parameters: RunConfig, toy: Task
-) -> None:
-    with pytest.raises(InputError, match="checkpoint_every"):
-        train_in(folder, parameters, task=toy, checkpoint_every=seconds)
 
 
 def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
@@ -252,11 +235,6 @@ def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, strai
         assert all(np.isfinite(archive[name]).all() for name in archive.files)
 
 
-def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunConfig, toy: Task) -> None:
-    with folder.held(), pytest.raises(UserError, match="another process"):
-        train_in(folder, parameters, task=toy)
-
-
 @pytest.mark.parametrize(
     "history",
     [
@@ -305,17 +283,6 @@ def test_run_refuses_a_run_that_is_there_unless_asked_to_overwrite(
         run(parameters, folder.path, task=toy)
     assert caught.value.parameter == "out"
     assert run(parameters, folder.path, task=toy, overwrite=True).status == "finished"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"delay": 90}, {"aggregation": "no_such_module:f"}, {"channels": (1, 1, 1)}],
-    ids=["delay", "rule", "network"],
-)
-def test_a_mistake_is_told_before_a_folder_is_made(tmp_path: Path, options: dict[str, object]) -> None:
-    with pytest.raises(UserError):
-        run(RunConfig().with_options(**options), tmp_path / "new")
-    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("rounds", [1, 20])

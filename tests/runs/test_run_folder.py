@@ -60,10 +60,6 @@ def test_the_description_holds_every_parameter_the_versions_and_the_status(
     assert document["versions"]["python"] == platform.python_version()
 
 
-def test_the_parameters_come_back(folder: RunFolder, parameters: RunConfig) -> None:
-    assert RunFolder.open(folder.path).parameters() == parameters
-
-
 def test_unusual_parameters_come_back(tmp_path: Path) -> None:
     unusual = RunConfig().with_options(
         schedule="sync", channels=(), hidden=(3, 4), seed=2**64 - 1, learning_rate=1e-7

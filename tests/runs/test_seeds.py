@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from slotwise.batch.job import schedule_summary, schedule_timeline
-from slotwise.errors import InputError, NoEffectError
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 
@@ -81,16 +80,3 @@ def test_cached_schedules_of_your_own_policy_depend_on_the_seed(
     monkeypatch.syspath_prepend(str(tmp_path))
     own = SMALL.with_options(schedule="delayed_by_seed:make_policy", deadline=2000)
     assert [schedule_timeline(own.with_options(seed=seed)).delay for seed in (0, 1)] == [0, 1]
-
-
-def test_a_fleet_seed_without_a_drawn_fleet_is_refused() -> None:
-    with pytest.raises(NoEffectError):
-        SMALL.with_options(fleet_seed=1)
-
-
-@pytest.mark.parametrize("name", ["data_seed", "model_seed", "fleet_seed"])
-@pytest.mark.parametrize("value", [-1, 2**64, 1.5, "one"])
-def test_a_seed_out_of_range_is_refused(name: str, value: object) -> None:
-    with pytest.raises(InputError) as caught:
-        SMALL.with_options(jitter=0.1, **{name: value})
-    assert caught.value.parameter == name
