@@ -17,7 +17,7 @@ import resource  # noqa: E402
 from importlib.metadata import version  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from slotwise.bench.suite import NETWORK, SGD, common_samples, common_timeline, steps_per_second  # noqa: E402
+from slotwise.bench import NETWORK, SGD, common_samples, common_timeline, steps_per_second  # noqa: E402
 from slotwise.data import load_mnist  # noqa: E402
 from slotwise.learning import TrainingStart  # noqa: E402
 from slotwise.learning.cnn_task import CnnTask  # noqa: E402

@@ -36,7 +36,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 import slotwise as sw
-from slotwise.bench.suite import NETWORK, SGD, common_samples, interleaved, median_ratio
+from slotwise.bench import NETWORK, SGD, common_samples, interleaved, median_ratio
 from slotwise.flower.project import FlowerProject
 from slotwise.learning import Training
 from slotwise.learning.torch_networks import sequential

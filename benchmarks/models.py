@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slotwise.bench.suite import (
+from slotwise.bench import (
     DEVICES,
     GROUP_SIZE,
     NETWORK,

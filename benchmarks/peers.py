@@ -29,8 +29,8 @@ from typing import Any
 
 os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0", WANDB_MODE="disabled")
 
-from slotwise.bench import suite
-from slotwise.bench.suite import DEVICES, GROUP_SIZE, NETWORK, SGD
+from slotwise import bench as suite
+from slotwise.bench import DEVICES, GROUP_SIZE, NETWORK, SGD
 from slotwise.data import load_mnist
 from slotwise.machine import describe_machine
 

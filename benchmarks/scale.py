@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 import slotwise as sw
-from slotwise.bench.suite import SGD, common_samples
+from slotwise.bench import SGD, common_samples
 from slotwise.learning import Training
 from slotwise.learning.torch_networks import resnet8
 from slotwise.machine import describe_machine

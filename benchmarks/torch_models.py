@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from slotwise.bench.suite import (
+from slotwise.bench import (
     NETWORK,
     SGD,
     common_samples,

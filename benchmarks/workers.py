@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import slotwise as sw
-from slotwise.bench.suite import SGD, common_samples, interleaved, median_ratio
+from slotwise.bench import SGD, common_samples, interleaved, median_ratio
 from slotwise.learning import Training
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.torch_networks import resnet8

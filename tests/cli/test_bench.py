@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.bench import suite
-from slotwise.bench.suite import LOOP, SGEMM, TWO, Results
+from slotwise import bench as suite
+from slotwise.bench import LOOP, SGEMM, TWO, Results
 
 Cli = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from stored_runs import Stored, read_stored
-from tracked_toy import Diverging, Failing, Toy
+from tracked_toy import OPTIONS, Diverging, Failing, Toy
 
 from slotwise.learning import Diverged
 from slotwise.observer import Observers
@@ -53,20 +53,12 @@ def joined(library: str, stored: list[Stored]) -> Stored:
 
 
 @each_library
-def test_every_point_is_logged_with_its_slot_as_the_step(
+def test_every_point_is_logged_with_its_slot_as_the_step_and_the_options_as_configuration(
     library: str, project: str, config: RunConfig, tmp_path: Path
 ) -> None:
     run(config, tmp_path / "run", task=Toy(), observer=tracked(library, project))
     (stored,) = read_stored(library, tmp_path, project)
     assert_has_points_of(tmp_path / "run", stored)
-
-
-@each_library
-def test_the_options_of_the_run_are_its_configuration(
-    library: str, project: str, config: RunConfig, tmp_path: Path
-) -> None:
-    run(config, tmp_path / "run", task=Toy(), observer=tracked(library, project))
-    (stored,) = read_stored(library, tmp_path, project)
     options = config.options()
     assert stored.config.keys() >= options.keys()
     assert str(stored.config["group_size"]) in ("2", "2.0")
@@ -137,19 +129,7 @@ def test_a_run_that_replaces_another_is_a_new_one_for_the_tracker(
 def test_no_point_is_lost_or_logged_twice_after_a_kill(
     library: str, project: str, config: RunConfig, tmp_path: Path
 ) -> None:
-    options = [
-        "--devices",
-        "6",
-        "--group-size",
-        "2",
-        "--compute-slots",
-        "2",
-        "--deadline",
-        "122",
-        "--evaluate-every",
-        "10",
-    ]
-    words = ["train", "--task", "tracked_toy:make_killer", *options, "--checkpoint-every", "0", "--quiet"]
+    words = ["train", "--task", "tracked_toy:make_killer", *OPTIONS, "--checkpoint-every", "0", "--quiet"]
     words += ["--out", str(tmp_path / "run"), "--track", library]
     words += [] if library == "tensorboard" else ["--track-project", project]
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])

@@ -1,9 +1,10 @@
 """Properties of MLflow that the other libraries do not have."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from stored_runs import read_mlflow
+from stored_runs import Stored, read_mlflow
 from tracked_toy import Toy
 
 from slotwise.errors import UserError
@@ -13,25 +14,39 @@ from slotwise.tracking.mlflow_tracker import MlflowTracker
 
 
 class AtRound(Observer):
-    """Delete the run in round 10 and restore it in round 38, or stop in round 20."""
+    """Delete the run in round 10 and restore it in round 38, or only stop in round 20."""
 
-    def __init__(self, store: Path, project: str, *, stop: bool = False) -> None:
+    def __init__(self, project: str, *, stop: bool = False) -> None:
         self._project, self._stop, self._round = project, stop, 0
 
     def round_done(self, round_number: int) -> None:
-        from mlflow import MlflowClient
-
         self._round = round_number
-        client = MlflowClient()
         if round_number == 10 and not self._stop:
-            (stored,) = read_mlflow(self._project)
-            self._id = stored.id.partition("/")[2]
-            client.delete_run(self._id)
+            self._id = delete_run(self._project).partition("/")[2]
         if round_number == 38 and not self._stop:
-            client.restore_run(self._id)
+            client().restore_run(self._id)
 
     def wants_stop(self) -> bool:
         return self._stop and self._round >= 20
+
+
+def client() -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient()
+
+
+def delete_run(project: str) -> str:
+    """Delete the only run of a project; return its id."""
+    (stored,) = read_mlflow(project)
+    client().delete_run(stored.id.partition("/")[2])
+    return stored.id
+
+
+def assert_all_points_are_stored(folder: Path, project: str) -> Stored:
+    (stored,) = read_mlflow(project)
+    assert stored.steps == [point.slot for point in RunFolder(folder).points()]
+    return stored
 
 
 def test_a_store_that_refuses_for_a_while_has_all_points_in_the_end(
@@ -39,40 +54,32 @@ def test_a_store_that_refuses_for_a_while_has_all_points_in_the_end(
 ) -> None:
     notices: list[str] = []
     tracking = MlflowTracker(project=project, notify=notices.append)
-    run(config, tmp_path / "run", task=Toy(), observer=Observers(tracking, AtRound(mlflow_store, project)))
+    run(config, tmp_path / "run", task=Toy(), observer=Observers(tracking, AtRound(project)))
     assert len(notices) == 1
-    (stored,) = read_mlflow(project)
-    assert stored.steps == [point.slot for point in RunFolder(tmp_path / "run").points()]
+    stored = assert_all_points_are_stored(tmp_path / "run", project)
     assert stored.status == ("FINISHED", "finished")
 
 
 def test_a_run_that_was_deleted_is_logged_again_when_resumed(
     config: RunConfig, tmp_path: Path, project: str, mlflow_store: Path
 ) -> None:
-    from mlflow import MlflowClient
-
-    stopping = Observers(MlflowTracker(project=project), AtRound(mlflow_store, project, stop=True))
+    stopping = Observers(MlflowTracker(project=project), AtRound(project, stop=True))
     run(config, tmp_path / "run", task=Toy(), observer=stopping)
-    (before,) = read_mlflow(project)
-    MlflowClient().delete_run(before.id.partition("/")[2])
+    before = delete_run(project)
     resume(tmp_path / "run", task=Toy(), observer=MlflowTracker(project=project))
-    (stored,) = read_mlflow(project)
-    assert stored.id != before.id
-    assert stored.steps == [point.slot for point in RunFolder(tmp_path / "run").points()]
+    assert assert_all_points_are_stored(tmp_path / "run", project).id != before
 
 
 def test_characters_that_mlflow_refuses_are_replaced(
     config: RunConfig, tmp_path: Path, project: str, mlflow_store: Path
 ) -> None:
-    from mlflow import MlflowClient
-
     tracking = MlflowTracker(project=project)
     folder = RunFolder.create(tmp_path / "run", config)
     tracking.run_opened(folder, config)
     tracking.log({"top-1 (%)": 0.5, "class/7": 1.0}, 3)
     tracking.run_ended("finished")
     (stored,) = read_mlflow(project)
-    metrics = MlflowClient().get_run(stored.id.partition("/")[2]).data.metrics
+    metrics = client().get_run(stored.id.partition("/")[2]).data.metrics
     assert metrics == {"top-1 ___": 0.5, "class/7": 1.0}
 
 

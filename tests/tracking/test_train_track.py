@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 from stored_runs import read_stored
+from tracked_toy import OPTIONS
 
 from slotwise.runs import RunFolder
 from slotwise.tracking import TRACKERS
 
 Slotwise = Callable[..., Any]
-RUN = [
-    *("train", "--task", "tracked_toy:make_task", "--devices", "6", "--group-size", "2"),
-    *("--compute-slots", "2", "--deadline", "122", "--evaluate-every", "10", "--quiet"),
-]
+RUN = ["train", "--task", "tracked_toy:make_task", *OPTIONS, "--quiet"]
 
 
 @pytest.mark.slow

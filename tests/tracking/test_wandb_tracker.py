@@ -11,23 +11,15 @@ from slotwise.runs import RunConfig, run
 from slotwise.tracking.wandb_tracker import WandbTracker
 
 
-def test_variables_of_wandb_are_respected(
-    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("project", "expected"), [(None, "theirs/named/"), ("mine", "mine/named/")])
+def test_variables_of_wandb_are_respected_and_arguments_override_them(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: str | None, expected: str
 ) -> None:
     monkeypatch.setenv("WANDB_PROJECT", "theirs")
     monkeypatch.setenv("WANDB_NAME", "named")
-    run(config, tmp_path / "run", task=Toy(), observer=WandbTracker())
+    run(config, tmp_path / "run", task=Toy(), observer=WandbTracker(project=project))
     (stored,) = read_stored("wandb", tmp_path, "")
-    assert stored.id.startswith("theirs/named/")
-
-
-def test_arguments_override_variables(
-    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_PROJECT", "theirs")
-    run(config, tmp_path / "run", task=Toy(), observer=WandbTracker(project="mine"))
-    (stored,) = read_stored("wandb", tmp_path, "")
-    assert stored.id.startswith("mine/run/")
+    assert stored.id.startswith(expected)
 
 
 def test_a_missing_login_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

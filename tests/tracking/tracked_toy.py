@@ -12,6 +12,12 @@ from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation
 from slotwise.learning.task import TrainingStart
 
+# Of a run of 40 rounds, evaluated every 10 slots.
+OPTIONS = (
+    *("--devices", "6", "--group-size", "2", "--compute-slots", "2"),
+    *("--deadline", "122", "--evaluate-every", "10"),
+)
+
 
 class Toy:
     """Every device pulls the model towards a place of its own."""

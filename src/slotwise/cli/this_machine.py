@@ -36,7 +36,7 @@ def bench(
     meanwhile, a warning says so: such figures mean nothing.
     """
     # Imported here: numba and torch are seconds that other commands do without.
-    from slotwise.bench.suite import BUSY, measure_suite, number_of_measurements, summary  # noqa: PLC0415
+    from slotwise.bench import BUSY, measure_suite, number_of_measurements, summary  # noqa: PLC0415
 
     turns = whole("repeats", repeats)
     if not 0.1 <= seconds < 3600:

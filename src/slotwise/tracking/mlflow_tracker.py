@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import UserError
 from slotwise.runs.session import RunEnd
-from slotwise.tracking.tracker_base import NOTHING, PROJECT, Notify, Tracker, import_library, one_line
+from slotwise.tracking.tracker_base import NOTHING, PROJECT, Tracker, import_library, one_line
 
 if TYPE_CHECKING:
     from slotwise.runs import RunFolder
@@ -26,21 +26,15 @@ STATUS: dict[RunEnd, str] = {
 class MlflowTracker(Tracker):
     """Logs a run to the store that MLFLOW_TRACKING_URI names, by default mlflow.db in the current folder.
 
-    Args:
-        project: Name of the experiment. Default: MLFLOW_EXPERIMENT_NAME, or slotwise.
-        name: Name of the run. Default: the name of its folder.
-        notify: Is told once if MLflow fails while the run continues.
-
-    Raises:
-        UserError: the library is missing, or its store cannot be reached.
+    The project is the name of the experiment; by default it is MLFLOW_EXPERIMENT_NAME, or slotwise.
     """
 
-    def __init__(
-        self, *, project: str | None = None, name: str | None = None, notify: Notify | None = None
-    ) -> None:
-        super().__init__("mlflow", project=project, name=name, notify=notify)
-        self._mlflow = import_library("mlflow", "mlflow")
-        self._experiment = project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
+    library = "mlflow"
+
+    def connect(self) -> None:
+        """Import MLflow and ask its store for the experiment."""
+        self._mlflow = import_library("mlflow")
+        self._experiment = self._given["project"] or os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
         try:
             # The client has no active run, so a run that the user has started is left alone.
             self._client = self._mlflow.MlflowClient()

@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from slotwise.errors import ConflictError
 from slotwise.runs.session import RunEnd
-from slotwise.tracking.tracker_base import NOTHING, Notify, Tracker, import_library
+from slotwise.tracking.tracker_base import NOTHING, Tracker, import_library
 
 if TYPE_CHECKING:
     from slotwise.runs import RunFolder
@@ -24,23 +25,24 @@ class TensorboardTracker(Tracker):
     TensorBoard's own writer has a thread that prints its errors and knows no resumed runs, so the events are
     made here: scalars, the options of the run, and its end.
 
-    Args:
-        notify: Is told once if the files cannot be written while the run continues.
-
-    Raises:
-        UserError: the library is missing.
+    It has neither projects nor names of runs.
     """
 
-    def __init__(self, *, notify: Notify | None = None) -> None:
-        super().__init__("tensorboard", notify=notify)
+    library = "tensorboard"
+
+    def connect(self) -> None:
+        """Import the modules of TensorBoard that make events."""
+        for key, value in self._given.items():
+            if value is not None:
+                raise ConflictError(key, self.library)
         proto, hparams = "tensorboard.compat.proto", "tensorboard.plugins.hparams"
-        self._records = import_library("tensorboard.summary.writer.record_writer", "tensorboard")
-        self._events = import_library(f"{proto}.event_pb2", "tensorboard")
-        self._summaries = import_library(f"{proto}.summary_pb2", "tensorboard")
-        self._options = import_library(f"{hparams}.summary_v2", "tensorboard")
-        self._plugin = import_library(f"{hparams}.plugin_data_pb2", "tensorboard")
-        self._metadata = import_library(f"{hparams}.metadata", "tensorboard")
-        self._api = import_library(f"{hparams}.api_pb2", "tensorboard")
+        self._records = import_library("tensorboard.summary.writer.record_writer")
+        self._events = import_library(f"{proto}.event_pb2")
+        self._summaries = import_library(f"{proto}.summary_pb2")
+        self._options = import_library(f"{hparams}.summary_v2")
+        self._plugin = import_library(f"{hparams}.plugin_data_pb2")
+        self._metadata = import_library(f"{hparams}.metadata")
+        self._api = import_library(f"{hparams}.api_pb2")
 
     def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
         """Open a new event file; TensorBoard joins it to those of the run before it was resumed."""

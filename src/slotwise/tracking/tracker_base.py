@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from math import isnan
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from slotwise.errors import UserError
 from slotwise.files import read_document, write_document
@@ -41,21 +41,22 @@ class Tracker(Observer):
     """Base class of the trackers; subclasses write to one library.
 
     Args:
-        library: Name of the library and of slotwise's extra that installs it.
-        project: Project in which the library shows the run.
-        name: Name under which it does.
+        project: Project in which the library shows the run. Default: slotwise.
+        name: Name under which it does. Default: the name of the run folder.
         notify: Is told once if the library fails while the run continues. Default: a Python warning.
+
+    Attributes:
+        library: Name of the library and of slotwise's extra that installs it.
+
+    Raises:
+        UserError: the library is missing or cannot be used.
     """
 
+    library: ClassVar[str]
+
     def __init__(
-        self,
-        library: str,
-        *,
-        project: str | None = None,
-        name: str | None = None,
-        notify: Notify | None = None,
+        self, *, project: str | None = None, name: str | None = None, notify: Notify | None = None
     ) -> None:
-        self.library = library
         self._given = {"project": project, "name": name}
         self._notify = notify or _warn
         self._file: Path | None = None
@@ -64,8 +65,12 @@ class Tracker(Observer):
         self._logged = NOTHING
         self._waiting: list[Point] = []
         self._has_begun = self._has_failed = False
+        self.connect()
 
     # What a subclass does
+
+    def connect(self) -> None:
+        """Import the library, and refuse what it cannot do before anything is written."""
 
     def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
         """Begin or continue the run of the library; return the slot of the last point that it has."""
@@ -153,14 +158,15 @@ def values_of(point: Point) -> dict[str, float]:
     return {**point.metrics, **own}
 
 
-def import_library(module: str, extra: str) -> ModuleType:
-    """Import the library of a tracker, or raise a UserError that names the extra to install."""
+def import_library(module: str) -> ModuleType:
+    """Import a module of a tracker's library, or raise a UserError that names the extra to install."""
+    library = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
-            raise UserError(f"{extra} cannot be imported: {error}; pip install 'slotwise[{extra}]'") from None
-        raise UserError(f"{extra} is not installed: pip install 'slotwise[{extra}]'") from None
+        missing = (error.name or "").partition(".")[0] == library
+        problem = "is not installed:" if missing else f"cannot be imported: {error};"
+        raise UserError(f"{library} {problem} pip install 'slotwise[{library}]'") from None
 
 
 def one_line(error: Exception) -> str:

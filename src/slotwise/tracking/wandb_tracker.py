@@ -1,4 +1,4 @@
-"""WandbTracker: logs to wandb, or to a library with the same `init`, `log` and `finish`, such as trackio."""
+"""WandbTracker: logs to wandb; TrackioTracker: to trackio, which has the same `init`, `log` and `finish`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import UserError
 from slotwise.runs.session import RunEnd
-from slotwise.tracking.tracker_base import NOTHING, PROJECT, Notify, Tracker, import_library, one_line
+from slotwise.tracking.tracker_base import NOTHING, PROJECT, Tracker, import_library, one_line
 
 if TYPE_CHECKING:
     from slotwise.runs import RunFolder
@@ -27,32 +27,14 @@ class WandbTracker(Tracker):
 
     Variables such as WANDB_MODE, WANDB_DIR and WANDB_PROJECT have the effect they have in any program.
 
-    Args:
-        library: "wandb", or another module with the same functions: "trackio".
-        project: Default: WANDB_PROJECT, or slotwise.
-        name: Name of the run. Default: WANDB_NAME, or the name of its folder.
-        notify: Is told once if the library fails while the run continues.
-
-    Raises:
-        UserError: the library is missing, or there is no login.
+    Project and name are by default WANDB_PROJECT and WANDB_NAME.
     """
 
-    def __init__(
-        self,
-        library: str = "wandb",
-        *,
-        project: str | None = None,
-        name: str | None = None,
-        notify: Notify | None = None,
-    ) -> None:
-        super().__init__(library, project=project, name=name, notify=notify)
-        self._module = import_library(library, library)
-        self._run: Any = None
-        if library == "wandb":
-            self._check_login()
+    library = "wandb"
 
-    def _check_login(self) -> None:
-        """Ask for a login now, not when the training begins; no network is used."""
+    def connect(self) -> None:
+        """Import wandb and ask for a login now, not when the training begins; no network is used."""
+        self._module = import_library("wandb")
         if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
             return
         try:
@@ -70,19 +52,15 @@ class WandbTracker(Tracker):
             del state["id"]
             state["slot"] = NOTHING
         usual = {"id": secrets.token_hex(4), "project": PROJECT, "name": folder.path.resolve().name}
-        if self.library == "wandb":
-            variables = {"project": "WANDB_PROJECT", "name": "WANDB_NAME"}
-            usual |= {key: os.environ[name] for key, name in variables.items() if os.environ.get(name)}
-        for key, value in usual.items():
+        for key, value in (usual | self._variables()).items():
             state.setdefault(key, self._given.get(key) or value)
         init = self._module.init
         identity = _accepted(init, id=state["id"])
         # trackio knows runs by their names only.
         name = state["name"] if identity else f"{state['name']}-{state['id']}"
-        plain = json.loads(
-            json.dumps(dict(config))
-        )  # as it is stored: a resumed run must have the same values
-        with self._prints_to_stderr():
+        # As it is stored: a resumed run must have the same values.
+        plain = json.loads(json.dumps(dict(config)))
+        with self._stdout():
             self._run = init(project=state["project"], name=name, config=plain, resume="allow", **identity)
         state |= {"offline": bool(getattr(self._run, "offline", False)), "is_open": True}
         return _last_step(self._run, int(state["slot"]))
@@ -100,16 +78,35 @@ class WandbTracker(Tracker):
         finish, run, self._run = self._module.finish, self._run, None
         if hasattr(run, "summary"):
             run.summary["status"] = status
-        with self._prints_to_stderr():
+        with self._stdout():
             finish(**_accepted(finish, exit_code=EXIT_CODES[status]))
         self.state["is_open"] = False
 
-    def _prints_to_stderr(self) -> Any:
-        """Return a context in which the library does not print to stdout, where results of commands go.
+    def _variables(self) -> dict[str, str]:
+        """Return project and name from the environment, where they are set."""
+        variables = {"project": "WANDB_PROJECT", "name": "WANDB_NAME"}
+        return {key: os.environ[name] for key, name in variables.items() if os.environ.get(name)}
 
-        wandb prints to stderr, and must find the real stdout, which it records.
-        """
-        return nullcontext() if self.library == "wandb" else redirect_stdout(sys.stderr)
+    def _stdout(self) -> AbstractContextManager[Any]:
+        """Return a context for calls that print: wandb prints to stderr, and records the real stdout."""
+        return nullcontext()
+
+
+class TrackioTracker(WandbTracker):
+    """Logs a run to trackio, which has the functions of wandb, but no login and no variables for names."""
+
+    library = "trackio"
+
+    def connect(self) -> None:
+        """Import trackio."""
+        self._module = import_library("trackio")
+
+    def _variables(self) -> dict[str, str]:
+        return {}
+
+    def _stdout(self) -> AbstractContextManager[Any]:
+        """Return a context in which nothing is printed to stdout, where results of commands go."""
+        return redirect_stdout(sys.stderr)
 
 
 def _accepted(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from slotwise.bench.suite import (
+from slotwise.bench import (
     LOOP,
     NETWORK,
     ONE,
