@@ -1,6 +1,7 @@
 """run_live with devices in memory and in virtual time, all of them with the same task."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 from tasks import Arithmetic
 from virtual_time import VirtualExecutor, run_virtual
@@ -36,33 +37,52 @@ class Logging(LiveObserver):
         return [logged.fields for logged in self.events if logged.event == event]
 
 
+@asynccontextmanager
+async def devices_on(broker, executor, count=CONFIG.channel.devices, task=None):
+    """Devices in memory, as tasks, each with a last will."""
+
+    async def make(fields):
+        return task or Arithmetic()
+
+    async def be(number):
+        boot = f"boot{number}"
+        async with broker.connect(Device.last_will(TOPICS, number, boot)) as channel:
+            await Device(number, TOPICS, channel, make, executor, boot).run()
+
+    devices = [asyncio.create_task(be(number)) for number in range(1, count + 1)]
+    try:
+        yield devices
+    finally:
+        for device in devices:
+            device.cancel()
+        await asyncio.gather(*devices, return_exceptions=True)
+
+
+def half_a_second(clock):
+    """Return an executor whose trainings take as long, in virtual time."""
+    return VirtualExecutor(clock, dict.fromkeys(range(1, 100), 0.5))
+
+
+async def live_run(folder, channel, config=CONFIG, task=None, **how):
+    """Play the server's part of a run."""
+    return await run_live(folder, LivePlan.of(config), task or Arithmetic(), channel, **how)
+
+
 def serve_in_memory(path, *, config=CONFIG, task=None, observer=None, meanwhile=None, **options):
     """Return the outcome; ``meanwhile(broker, clock)`` may do what it likes beside the run."""
-    task, server = task or Arithmetic(), ServerConfig(name=TOPICS.name, **options)
+    server = ServerConfig(name=TOPICS.name, **options)
+    how = {"config": config, "task": task, "server": server, "observer": observer}
 
     async def scenario(clock):
-        broker, executor = MemoryBroker(), VirtualExecutor(clock, dict.fromkeys(range(1, 100), 0.5))
-
-        async def make(fields):
-            return task
-
-        async def be(number):
-            boot = f"boot{number}"
-            async with broker.connect(Device.last_will(TOPICS, number, boot)) as channel:
-                await Device(number, TOPICS, channel, make, executor, boot).run()
-
+        broker = MemoryBroker()
+        beside = None if meanwhile is None else asyncio.create_task(meanwhile(broker, clock))
         folder = new_live_folder(path, config, server)
-        background = [asyncio.create_task(be(n)) for n in range(1, config.channel.devices + 1)]
-        if meanwhile is not None:
-            background.append(asyncio.create_task(meanwhile(broker, clock)))
-        try:
-            async with broker.connect() as channel:
-                return await run_live(
-                    folder, LivePlan.of(config), task, channel, server=server, observer=observer, clock=clock
-                )
-        finally:
-            for one in background:
-                one.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+        devices = devices_on(broker, half_a_second(clock), config.channel.devices, task)
+        async with devices, broker.connect() as channel:
+            outcome = await live_run(folder, channel, clock=clock, **how)
+        if beside is not None:
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
+        return outcome
 
     return run_virtual(scenario)

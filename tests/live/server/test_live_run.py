@@ -1,22 +1,20 @@
 """run_live: a live run from its configuration to its folder, in memory and in virtual time."""
 
 import asyncio
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import tasks
+from memory_run import devices_on, half_a_second, live_run
 from tasks import Arithmetic
-from virtual_time import VirtualExecutor, run_virtual
+from virtual_time import run_virtual
 
 from live import TOPICS
 from slotwise.errors import InputError
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
-from slotwise.live.device.client import Device
 from slotwise.live.server.events import LiveObserver
-from slotwise.live.server.live_run import run_live
 from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
@@ -26,7 +24,7 @@ from slotwise.runs.run_folder import model_sha256
 CONFIG = RunConfig.from_options(
     {"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20, "task": "tasks:make"}
 )
-ROUNDS = CONFIG.simulate().rounds
+ROUNDS, DEVICES = CONFIG.simulate().rounds, CONFIG.channel.devices
 SERVER = ServerConfig(name=TOPICS.name)
 
 
@@ -43,42 +41,15 @@ class StopsAfter(LiveObserver):
         return self._stop
 
 
-@asynccontextmanager
-async def devices_on(broker, clock, count=CONFIG.channel.devices):
-    """Devices in memory, as tasks."""
-
-    async def make(fields):
-        return Arithmetic()
-
-    async def be(number):
-        async with broker.connect() as channel:
-            await Device(number, TOPICS, channel, make, VirtualExecutor(clock, {number: 0.5})).run()
-
-    devices = [asyncio.create_task(be(n)) for n in range(1, count + 1)]
-    try:
-        yield devices
-    finally:
-        for device in devices:
-            device.cancel()
-        await asyncio.gather(*devices, return_exceptions=True)
-
-
 def served(folder, observer=None, task=None, config=CONFIG):
     """Return the outcome, and whether the devices have been told that the run is over."""
 
     async def scenario(clock):
         broker = MemoryBroker()
-        async with devices_on(broker, clock) as devices:
+        async with devices_on(broker, half_a_second(clock), DEVICES) as devices:
             async with broker.connect() as channel:
-                outcome = await run_live(
-                    folder,
-                    LivePlan.of(config),
-                    task or Arithmetic(),
-                    channel,
-                    server=SERVER,
-                    observer=observer,
-                    clock=clock,
-                )
+                how = {"server": SERVER, "observer": observer, "clock": clock}
+                outcome = await live_run(folder, channel, config, task, **how)
             await clock.sleep(2.0)
             return outcome, all(device.done() for device in devices)
 
@@ -191,19 +162,11 @@ def resumed_before_its_devices(folder, server, ready):
         broker = MemoryBroker()
         async with broker.connect() as channel:
             running = asyncio.create_task(
-                run_live(
-                    folder,
-                    LivePlan.of(CONFIG),
-                    Arithmetic(),
-                    channel,
-                    server=server,
-                    observer=observer,
-                    clock=clock,
-                )
+                live_run(folder, channel, CONFIG, server=server, observer=observer, clock=clock)
             )
             while not ready(observer):
                 await clock.sleep(1.0)
-            async with devices_on(broker, clock):
+            async with devices_on(broker, half_a_second(clock), DEVICES):
                 return await running, clock.now()
 
     return *run_virtual(scenario), observer
@@ -232,16 +195,8 @@ def test_a_run_starts_without_the_devices_that_have_not_come(folder):
 
     async def scenario(clock):
         broker = MemoryBroker()
-        async with devices_on(broker, clock, count=2), broker.connect() as channel:
-            return await run_live(
-                folder,
-                LivePlan.of(CONFIG),
-                Arithmetic(),
-                channel,
-                server=SERVER,
-                observer=observer,
-                clock=clock,
-            )
+        async with devices_on(broker, half_a_second(clock), 2), broker.connect() as channel:
+            return await live_run(folder, channel, CONFIG, server=SERVER, observer=observer, clock=clock)
 
     assert run_virtual(scenario).status == "finished"
     assert observer.notices == ["starting without device 3"]
@@ -267,17 +222,9 @@ def killed(folder, config, rounds):
     async def scenario(clock):
         broker, observer = MemoryBroker(), Counting()
         server = replace(SERVER, checkpoint_every=0)
-        async with devices_on(broker, clock), broker.connect() as channel:
+        async with devices_on(broker, half_a_second(clock), DEVICES), broker.connect() as channel:
             running = asyncio.create_task(
-                run_live(
-                    folder,
-                    LivePlan.of(config),
-                    Arithmetic(),
-                    channel,
-                    server=server,
-                    observer=observer,
-                    clock=clock,
-                )
+                live_run(folder, channel, config, server=server, observer=observer, clock=clock)
             )
             await observer.reached.wait()
             running.cancel()

@@ -1,15 +1,12 @@
 """serve and resume_live: what they do before and after the run itself."""
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
-from memory_run import CONFIG
-from tasks import Arithmetic
+from memory_run import CONFIG, devices_on
 
 from live import TOPICS
 from slotwise.live import resume_live, serve
-from slotwise.live.device.client import Device
 from slotwise.live.server.live_run import LiveOutcome
 from slotwise.live.transport import MemoryBroker, mqtt
 from slotwise.live.transport.broker import BrokerOptions
@@ -22,20 +19,10 @@ SERVER = {"broker": BrokerOptions("mqtt://broker.example"), "name": TOPICS.name}
 @asynccontextmanager
 async def with_devices(*_, **__):
     """Yield the channel of a server whose devices are in memory, in place of one on MQTT."""
-    broker, executor = MemoryBroker(), ThreadPoolExecutor(1)
-
-    async def make(fields):
-        return Arithmetic()
-
-    async def be(number):
-        async with broker.connect() as channel:
-            await Device(number, TOPICS, channel, make, executor).run()
-
-    devices = [asyncio.create_task(be(number)) for number in range(1, CONFIG.channel.devices + 1)]
-    async with broker.connect() as channel:
-        yield channel
-    for device in devices:
-        device.cancel()
+    broker = MemoryBroker()
+    with ThreadPoolExecutor(1) as pool:
+        async with devices_on(broker, pool), broker.connect() as channel:
+            yield channel
 
 
 class StopAtOnce(BaseObserver):
