@@ -32,7 +32,8 @@ from rich.table import Table
 
 from slotwise import Asynchronous, Scenario, Timeline, simulate
 from slotwise.fleet import Batteries, Fleet
-from slotwise.radio import RadioConfig, make_link
+from slotwise.options import choose
+from slotwise.radio import LINK
 from slotwise.schedule import SELECTIONS, Link
 
 DEVICES, DEADLINE = 1_000, 100_000
@@ -64,8 +65,8 @@ def make_fading_link(mode: str, coherence_slots: int, channel: Scenario, fading:
     }
     if mode == "fixed-rate":
         options["radio_threshold_db"] = 0.0
-    radio = RadioConfig(**options)
-    return make_link(radio, channel, update_bits=BITS, broadcast_bits=BITS)
+    link: Link = choose(LINK, options).with_bits(BITS, BITS).link(channel)
+    return link
 
 
 class Result(NamedTuple):

@@ -21,8 +21,7 @@ from matplotlib.figure import Figure
 
 from slotwise import BatchResults, run_batch
 from slotwise.batch.results import PointResult
-from slotwise.radio import make_cell
-from slotwise.radio.expectations import rayleigh_outage
+from slotwise.radio.fading import rayleigh_outage
 from slotwise.report.curves import LossRange
 from slotwise.report.plotting import WIDTH, clear_frame, figure_style, mark_losses, save_figure
 from slotwise.runs import RunConfig, RunFolder
@@ -112,8 +111,8 @@ def outage(folder: Path, results: BatchResults) -> Figure:
     expected: defaultdict[int, list[float]] = defaultdict(list)
     for name, config in configs(folder, results).items():
         if name.startswith(cases[0]):
-            link, cell = config.make_link(), make_cell(config.radio, config.channel.devices, config.seed)
-            means = rayleigh_outage(link.settings.threshold, 10 ** (cell.snr_db / 10))
+            link = config.make_link()
+            means = rayleigh_outage(link.settings.threshold, link.conditions.mean_snr)
             expected[config.channel.link_slots].append(float(means.mean()))
     slots = sorted(expected)
     outages = [100 * np.mean(expected[r]) for r in slots]
@@ -145,7 +144,7 @@ def selection(folder: Path, results: BatchResults) -> Figure:
         for row in rows:
             config = made[row.run]
             heard = np.bincount(config.simulate().device, minlength=config.channel.devices + 1)[1:]
-            distance = make_cell(config.radio, config.channel.devices, config.seed).distance_m
+            distance = config.link.channel.cell(config.channel.devices, config.seed).distance_m
             right.plot(distance, np.maximum(heard, NEVER), **look(style) | {"linestyle": "", "markersize": 3})
     left.set_xlabel("time slots")
     mark_loss_axis(left)

@@ -88,7 +88,6 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "Absence": lambda: sw.Absence(1, 2, 3),
     "Batteries": lambda: BATTERIES,
     "BatteryBalance": lambda: sw.BatteryBalance.of(timeline()),
-    "RadioConfig": sw.RadioConfig,
     "RadioLink": radio_link,
     "Plan": lambda: sw.plan(devices=4, compute_slots=2, deadline=60)[0],
     "Timeline": timeline,

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from slotwise.radio import write_trace
-from slotwise.radio.link_budget import noise_dbm
+from slotwise.radio.channel import noise_dbm
 
 CARRIER_HZ = 3.5e9
 

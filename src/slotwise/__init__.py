@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from slotwise.observer import Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
-    from slotwise.radio import RadioConfig, RadioLink, read_trace, write_trace
+    from slotwise.radio import RadioLink, read_trace, write_trace
     from slotwise.recommendation.answer import Recommendation
     from slotwise.recommendation.search import recommend
     from slotwise.report.notebook_display import plot_curves
@@ -91,7 +91,7 @@ _MODULES = {
     "fleet": ("Fleet", "FleetConfig", "Absence", "Batteries"),
     "battery_balance": ("BatteryBalance",),
     "planning": ("plan", "Plan"),
-    "radio": ("RadioConfig", "RadioLink", "read_trace", "write_trace"),
+    "radio": ("RadioLink", "read_trace", "write_trace"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
     "schedule.policy": ("Delivery",),
     "schedule.selections": ("Selection", "Waiting"),
@@ -157,7 +157,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
     "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence", "Batteries", "BatteryBalance",
-    "RadioConfig", "RadioLink", "read_trace", "write_trace",
+    "RadioLink", "read_trace", "write_trace",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
     "train", "Task", "TrainingStart", "TrainingResult", "Evaluation", "History", "Point", "Diverged",

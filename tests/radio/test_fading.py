@@ -3,23 +3,24 @@
 Statistical tests use fixed seeds and accept five standard errors of the estimate.
 """
 
-from math import sqrt
+from math import log10, sqrt
 
 import numpy as np
 import pytest
 
 from slotwise.fleet.chances import mixed_all, units
 from slotwise.fleet.fleet import chance
-from slotwise.radio.draws import FADING, device_states
-from slotwise.radio.expectations import rayleigh_outage, rayleigh_rate, scaled_exponential_integral
-from slotwise.radio.fading import Nakagami, NoFading, Rayleigh, Rician
+from slotwise.radio import Nakagami, NoFading, Rayleigh, Rician
+from slotwise.radio.fading import rayleigh_outage, rayleigh_rate, scaled_exponential_integral
+from slotwise.radio.placement import device_states
+from slotwise.random_streams import SchedulePurpose
 
 DRAWS = 400_000
 
 
 def states(seed=1, devices=400, blocks=DRAWS // 400):
     numbers = np.arange(blocks, dtype=np.uint64)[:, None]
-    return mixed_all(device_states(seed, FADING, devices)[None, :], numbers)
+    return mixed_all(device_states(seed, SchedulePurpose.FADING, devices)[None, :], numbers)
 
 
 def kolmogorov_distance(samples, distribution):
@@ -33,7 +34,7 @@ def test_numbers_are_those_of_chance():
     drawn = units(states(7, 5, 4))
     for block in range(4):
         for device in range(1, 6):
-            assert drawn[block, device - 1] == chance(7, FADING, device, block)
+            assert drawn[block, device - 1] == chance(7, SchedulePurpose.FADING, device, block)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +42,10 @@ def test_numbers_are_those_of_chance():
     [
         (NoFading(), 0.0),
         (Rayleigh(), 1.0),
-        (Rician(4.0), (1 + 2 * 4) / 5**2),
-        (Nakagami(0.5), 2.0),
-        (Nakagami(1.0), 1.0),
-        (Nakagami(3.0), 1 / 3),
+        (Rician(k_db=10 * log10(4)), (1 + 2 * 4) / 5**2),
+        (Nakagami(m=0.5), 2.0),
+        (Nakagami(m=1.0), 1.0),
+        (Nakagami(m=3.0), 1 / 3),
     ],
     ids=["none", "rayleigh", "rician", "nakagami-half", "nakagami-1", "nakagami-3"],
 )
@@ -56,7 +57,9 @@ def test_mean_gain_is_one_and_the_variance_is_the_textbooks(fading, variance):
     assert abs(gains.var() - variance) <= 5 * spread + 1e-12
 
 
-@pytest.mark.parametrize("fading", [Rayleigh(), Nakagami(1.0), Rician(0.0)], ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize(
+    "fading", [Rayleigh(), Nakagami(m=1.0), Rician(k_db=-100)], ids=lambda f: type(f).__name__
+)
 def test_rayleigh_nakagami_1_and_rician_0_are_exponential(fading):
     # P(distance > 1.95/sqrt(n)) = 0.1 % for the right distribution (Kolmogorov).
     distance = kolmogorov_distance(fading.gains(states()), lambda gain: 1 - np.exp(-gain))
@@ -67,7 +70,7 @@ def test_nakagami_of_two_is_the_mean_of_two_exponentials():
     def erlang(gain):
         return 1 - np.exp(-2 * gain) * (1 + 2 * gain)
 
-    assert kolmogorov_distance(Nakagami(2.0).gains(states()), erlang) < 1.95 / sqrt(DRAWS)
+    assert kolmogorov_distance(Nakagami(m=2.0).gains(states()), erlang) < 1.95 / sqrt(DRAWS)
 
 
 @pytest.mark.parametrize("mean_db", [0, 10, 20])
@@ -96,14 +99,12 @@ def test_exponential_integral_equals_tables(x, value):
 
 
 def test_another_seed_gives_other_gains_and_the_same_seed_the_same():
-    first, again, other = (Nakagami(2.5).gains(states(seed, 10, 10)) for seed in (1, 1, 2))
+    first, again, other = (Nakagami(m=2.5).gains(states(seed, 10, 10)) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.isclose(first, other).any()
 
 
 def test_a_block_is_drawn_directly():
-    whole = Rician(2.0).gains(states(3, 6, 50))
-    numbers = np.full((1, 6), 49, dtype=np.uint64)
-    assert np.array_equal(
-        Rician(2.0).gains(mixed_all(device_states(3, FADING, 6)[None, :], numbers))[0], whole[49]
-    )
+    whole = Rician(k_db=3.0).gains(states(3, 6, 50))
+    block = mixed_all(device_states(3, SchedulePurpose.FADING, 6), 49)
+    assert np.array_equal(Rician(k_db=3.0).gains(block), whole[49])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InputError, UserError
-from slotwise.radio import RadioConfig, make_cell, make_link, write_trace
-from slotwise.radio.expectations import rayleigh_outage
+from slotwise.options import choose
+from slotwise.radio import LINK, write_trace
+from slotwise.radio.fading import rayleigh_outage
 from slotwise.scenario import Scenario
 from slotwise.schedule.link import BlockLink
 
@@ -15,9 +16,12 @@ BITS = 698_880
 SCENARIO = Scenario(devices=20, group_size=4, compute_slots=5, link_slots=2, deadline=400)
 
 
+def radio_of(**options):
+    return choose(LINK, {"radio_link": "rate-adaptive", **options})
+
+
 def link_of(scenario=SCENARIO, *, seed=0, until=None, **options):
-    radio = RadioConfig(**{"radio_link": "rate-adaptive", **options})
-    return make_link(radio, scenario, update_bits=BITS, broadcast_bits=BITS, seed=seed, until=until)
+    return radio_of(**options).with_bits(BITS, BITS).link(scenario, seed=seed, until=until)
 
 
 def naive_uplink(link, device, slot):
@@ -99,8 +103,7 @@ def test_losses_at_a_fixed_rate_have_the_closed_form_of_outage():
     one = Scenario(devices=50, group_size=4, compute_slots=5, link_slots=1)
     options = {"radio_link": "fixed-rate", "radio_placement": "ring", "radio_radius_m": 200.0}
     link = link_of(one, radio_threshold_db=5.0, **options)
-    mean = make_cell(RadioConfig(**options), 50, 0)
-    expected = float(rayleigh_outage(10**0.5, 10 ** (mean.snr_db[:1] / 10))[0])
+    expected = float(rayleigh_outage(10**0.5, link.conditions.mean_snr[:1])[0])
     lost = [link.uplink(device, slot, 0).lost for device in range(1, 51) for slot in range(400)]
     error = np.sqrt(expected * (1 - expected) / len(lost))
     assert abs(np.mean(lost) - expected) <= 5 * error
@@ -177,7 +180,7 @@ def test_a_plan_does_not_know_the_blocks_that_will_happen():
         ({"radio_bits": 0}, "radio_bits"),
         ({"radio_quantile": 1.0}, "radio_quantile"),
         ({"radio_schemes": ((3.0, 1.0), (2.0, 2.0))}, "radio_schemes"),
-        ({"radio_link": None, "radio_radius_m": 100.0}, "radio_radius_m"),
+        ({"radio_link": "", "radio_radius_m": 100.0}, "radio_radius_m"),
         ({"radio_distances_m": (1.0, -2.0)}, "radio_distances_m"),
         ({"radio_distances_m": (1.0,), "radio_radius_m": 20.0}, "radio_radius_m"),
         ({"radio_seed": 1, "radio_fading": "none", "radio_placement": "ring"}, "radio_seed"),
@@ -187,7 +190,7 @@ def test_a_plan_does_not_know_the_blocks_that_will_happen():
 )
 def test_options_out_of_range_or_without_effect_are_refused(options, parameter):
     with pytest.raises(InputError) as caught:
-        RadioConfig(**{"radio_link": "rate-adaptive", **options})
+        radio_of(**options)
     assert caught.value.parameter == parameter
 
 
@@ -254,23 +257,23 @@ def test_a_trace_must_last_until_the_deadline_unless_it_repeats(tmp_path):
 
 def test_a_trace_that_has_changed_is_refused(tmp_path):
     write_trace(tmp_path / "trace.csv", np.full((400, 20), 12.0))
-    radio = RadioConfig(radio_link="rate-adaptive", radio_trace=str(tmp_path / "trace.csv"))
+    radio = radio_of(radio_trace=str(tmp_path / "trace.csv"), radio_bits=BITS, radio_broadcast_bits=BITS)
     write_trace(tmp_path / "trace.csv", np.full((400, 20), 13.0))
     with pytest.raises(UserError, match="changed"):
-        make_link(radio, SCENARIO, update_bits=BITS, broadcast_bits=BITS)
+        radio.link(SCENARIO)
 
 
 @pytest.mark.parametrize("pair", [(1.0, float("nan")), (float("nan"), 1.0), (300.0, 1.0), (1.0, 0.0), (1.0,)])
 def test_schemes_that_no_receiver_has_are_refused(pair):
     with pytest.raises(InputError) as caught:
-        RadioConfig(radio_link="rate-adaptive", radio_schemes=(pair,))
+        radio_of(radio_schemes=(pair,))
     assert caught.value.parameter == "radio_schemes"
 
 
 def test_an_option_that_a_trace_replaces_is_named_even_if_its_value_is_impossible(tmp_path):
     write_trace(tmp_path / "trace.csv", np.full((400, 20), 10.0))
     with pytest.raises(InputError) as caught:
-        RadioConfig(radio_link="rate-adaptive", radio_trace=str(tmp_path / "trace.csv"), radio_radius_m=3.0)
+        radio_of(radio_trace=str(tmp_path / "trace.csv"), radio_radius_m=3.0)
     assert caught.value.parameter == "radio_radius_m"
 
 

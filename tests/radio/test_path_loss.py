@@ -3,23 +3,22 @@
 import numpy as np
 import pytest
 
-from slotwise.radio.link_budget import noise_dbm, shadowing_db
-from slotwise.radio.path_loss import UMA, UMI, URBAN, free_space, log_distance, los_probability
+from slotwise.radio import PATH_LOSSES, FreeSpace, LogDistance, UrbanMacro, UrbanMicro
+from slotwise.radio.channel import noise_dbm, shadowing_db
 
 
 def loss(name, distance, carrier):
-    function, cell = URBAN[name]
-    return float(function(np.array([distance]), carrier, cell)[0])
+    return float(PATH_LOSSES[name](carrier_ghz=carrier).loss_db(np.array([distance]))[0])
 
 
 def test_free_space_at_100_m_and_3_5_ghz():
     # 20 log10(4 pi · 100 · 3.5e9 / 299792458) = 20 log10(14670.9)
-    assert float(free_space(np.array([100.0]), 3.5)[0]) == pytest.approx(83.329, abs=1e-3)
+    assert float(FreeSpace().loss_db(np.array([100.0]))[0]) == pytest.approx(83.329, abs=1e-3)
 
 
 def test_log_distance_as_3gpp_writes_it():
     # 128.1 + 37.6 log10(d/km) is 15.3 dB at 1 m with the exponent 3.76.
-    found = log_distance(np.array([100.0, 500.0, 1000.0]), 3.76, 15.3)
+    found = LogDistance(exponent=3.76, reference_db=15.3).loss_db(np.array([100.0, 500.0, 1000.0]))
     assert found == pytest.approx([90.5, 116.7813, 128.1], abs=1e-3)
 
 
@@ -40,24 +39,23 @@ def test_urban_cells_equal_values_computed_by_hand(name, distance, carrier, expe
     assert loss(name, distance, carrier) == pytest.approx(expected, abs=2e-3)
 
 
-@pytest.mark.parametrize("cell", [UMI, UMA], ids=["umi", "uma"])
+@pytest.mark.parametrize("cell", [UrbanMicro(), UrbanMacro()], ids=["umi", "uma"])
 def test_line_of_sight_is_certain_up_to_18_m(cell):
-    near, far = los_probability(np.array([18.0, 1000.0]), cell)
+    near, far = cell.sight_probability(np.array([18.0, 1000.0]))
     assert near == pytest.approx(1.0)
     assert far == pytest.approx(0.018, abs=1e-6)
 
 
 def test_mean_loss_weighs_both_by_their_probability():
-    share = float(los_probability(np.array([100.0]), UMI)[0])
+    share = float(UrbanMicro().sight_probability(np.array([100.0]))[0])
     assert share == pytest.approx(0.18 + np.exp(-100 / 36) * 0.82)
     both = share * loss("umi-los", 100.0, 3.5) + (1 - share) * loss("umi-nlos", 100.0, 3.5)
     assert loss("umi", 100.0, 3.5) == pytest.approx(both)
 
 
-@pytest.mark.parametrize("name", URBAN)
+@pytest.mark.parametrize("name", PATH_LOSSES)
 def test_loss_grows_with_distance(name):
-    function, cell = URBAN[name]
-    losses = function(np.linspace(10, 5000, 2000), 3.5, cell)
+    losses = PATH_LOSSES[name]().loss_db(np.linspace(10, 5000, 2000))
     assert (np.diff(losses) > -1e-9).all()
 
 

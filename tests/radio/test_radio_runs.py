@@ -12,9 +12,9 @@ from examples.own_task.logistic import Logistic
 
 from slotwise.batch import BatchSpec
 from slotwise.batch.job import schedule_summary
-from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.errors import ConflictError, InputError, NoEffectError, UserError
 from slotwise.planning import plan
-from slotwise.radio import write_trace
+from slotwise.radio import NoFading, Rayleigh, write_trace
 from slotwise.runs import RunConfig, RunFolder, resume, run
 from slotwise.runs.toml_options import read_toml
 
@@ -63,7 +63,7 @@ def test_a_task_object_says_its_bits(tmp_path):
     own = config(network=None)
     result = run(own, tmp_path / "run", task=Sparse(own))
     saved = RunFolder.open(tmp_path / "run").parameters()
-    assert (saved.radio.radio_bits, saved.radio.radio_broadcast_bits) == (2_000_000, 32 * 9)
+    assert (saved.link.bits, saved.link.broadcast_bits) == (2_000_000, 32 * 9)
     assert saved.simulate() == result.timeline != own.simulate()
 
 
@@ -124,12 +124,14 @@ def test_lost_updates_are_sent_again_or_erased():
         ({"bits_per_slot": 1000}, ConflictError, "bits_per_slot"),
         ({"radio_power_dbm": -100.0}, InputError, "radio_power_dbm"),
         ({"radio_link": None, "radio_slot_ms": 20.0}, InputError, "radio_slot_ms"),
-        ({"radio_placement_file": "none.csv", "radio_radius_m": 3.0}, ConflictError, "radio_placement_file"),
+        ({"radio_placement_file": "place.csv", "radio_radius_m": 3.0}, NoEffectError, "radio_radius_m"),
         ({"radio_placement_file": 7}, InputError, "radio_placement_file"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_options_that_contradict_the_radio_are_refused(options, error, parameter):
+def test_options_that_contradict_the_radio_are_refused(options, error, parameter, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "place.csv").write_text("device,distance_m\n" + "".join(f"{n},50\n" for n in range(1, 7)))
     with pytest.raises(error) as caught:
         RunConfig.from_options({**SMALL, **options}).simulate()
     assert caught.value.parameter == parameter
@@ -144,8 +146,8 @@ def test_files_of_placement_and_schemes_become_options(tmp_path):
     )
     chosen = RunConfig.from_toml(tmp_path / "run.toml")
     assert chosen.channel.devices == 3
-    assert chosen.radio.radio_distances_m == (50.0, 60.0, 70.0)
-    assert chosen.radio.radio_schemes == ((0.0, 1.0), (10.0, 3.0))
+    assert chosen.link.channel.placement.distances_m == (50.0, 60.0, 70.0)
+    assert chosen.link.rate.schemes == ((0.0, 1.0), (10.0, 3.0))
     saved = json.loads(json.dumps(chosen.options()))
     assert RunConfig.from_saved(saved) == chosen
 
@@ -181,7 +183,7 @@ def test_a_table_of_the_radio_may_be_at_the_top_of_a_batch(tmp_path):
     )
     spec = BatchSpec.read(tmp_path / "batch.toml")
     assert [axis.title for axis in spec.axes] == ["radio-radius-m"]
-    assert {point.run.config.radio.radio_fading for point in spec.points} == {"rayleigh", "none"}
+    assert {type(point.run.config.link.channel.fading) for point in spec.points} == {Rayleigh, NoFading}
 
 
 def test_plans_simulate_every_schedule_over_the_radio():

@@ -8,10 +8,10 @@ import pytest
 from slotwise import Asynchronous, IntentionalDelay, Scenario, simulate
 from slotwise.fleet import Fleet
 from slotwise.fleet.chances import mixed_all
-from slotwise.radio import RadioConfig, make_link
-from slotwise.radio.draws import FADING, device_states
-from slotwise.radio.fading import Rayleigh
-from slotwise.radio.radio_link import RadioLink
+from slotwise.options import choose
+from slotwise.radio import LINK, RadioLink, Rayleigh
+from slotwise.radio.placement import device_states
+from slotwise.random_streams import SchedulePurpose
 from slotwise.schedule import SELECTIONS
 from slotwise.schedule.fading_kernel import CLOSE, UNKNOWN, draw_scores, drawn_bits
 
@@ -27,7 +27,7 @@ LINKS = [
 
 
 def link_of(options):
-    return make_link(RadioConfig(**options), SCENARIO, update_bits=700_000, broadcast_bits=100_000)
+    return choose(LINK, options).with_bits(700_000, 100_000).link(SCENARIO)
 
 
 def assert_equal_to_events(link, policy, fleet=None):
@@ -63,7 +63,7 @@ def test_ties_go_to_the_device_that_the_scheduler_chooses(name):
 def test_a_threshold_that_is_just_reached_is_left_to_the_link():
     link = link_of(LINKS[0])
     snr = float(link.conditions.snr(0, 1)[0, 2])
-    for threshold, bits in ((snr, UNKNOWN), (np.nextafter(snr, 0), UNKNOWN), (snr * (1 - 1e-9), 700_000)):
+    for threshold, bits in ((snr, UNKNOWN), (np.nextafter(snr, 0), UNKNOWN), (snr * (1 - 1e-9), 1)):
         settings = replace(link.settings, threshold=threshold)
         exact = RadioLink(link.conditions, link.rate, settings)
         assert drawn_bits(exact.draws, 0, 2) == bits
@@ -79,7 +79,7 @@ def test_bits_are_those_of_the_table_unless_rounding_decides():
 
 
 def test_scores_are_ten_times_as_exact_as_is_relied_on():
-    states, mean = device_states(3, FADING, 100_000), np.geomspace(1e-6, 1e9, 100_000)
+    states, mean = device_states(3, SchedulePurpose.FADING, 100_000), np.geomspace(1e-6, 1e9, 100_000)
     snr, scores = mean * Rayleigh().gains(mixed_all(states, 8)), np.empty(100_000)
     draw_scores(states, mean, 8, False, scores)
     assert np.abs(scores / snr - 1).max() < CLOSE / 10

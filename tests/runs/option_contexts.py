@@ -91,6 +91,20 @@ def policy(seed, *, delay: int = 0):
 
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
+
+class Link:
+    planned_broadcast_slots = 1
+    def __init__(self, devices, slots):
+        self.planned_slots = (slots,) * devices
+    def uplink(self, device, slot, attempt):
+        return self.planned_slots[device - 1], False
+    def broadcast(self, receivers, slot):
+        return 1
+    def snr_db(self, slot):
+        return np.zeros(len(self.planned_slots))
+
+def link(scenario, seed, *, slots: int = 1):
+    return Link(scenario.devices, slots)
 """
 FLEET: dict[str, tuple[dict[str, Any], Any]] = {
     "compute_distribution": ({"compute_slots": None}, "uniform:1:9"),
@@ -128,6 +142,7 @@ FLEET: dict[str, tuple[dict[str, Any], Any]] = {
 }
 RADIOS: dict[str, tuple[dict[str, Any], Any]] = {
     "radio_link": ({}, "rate-adaptive"),
+    "radio_link_options": ({"radio_link": "own_parts:link"}, {"slots": 3}),
     "radio_placement": (RADIO, "ring"),
     "radio_radius_m": (RADIO, 900.0),
     "radio_nearest_m": (RADIO, 400.0),

@@ -9,19 +9,17 @@ from option_contexts import CONTEXTS, FLEET, FOUND, LEARNING, RADIO, ROOT, Outco
 from slotwise.errors import InputError, UserError
 from slotwise.fleet.battery import MOST_HARVEST, Batteries
 from slotwise.options import Range, declared
-from slotwise.radio.radio_config import RANGES as RADIO_RANGES
 from slotwise.runs import RunConfig
 from slotwise.runs.config import Shorthand, known_options
 from slotwise.scenario import field_types
 
 ENDS = (5e-324, 1e30, 1.7e308)
-MARKED = {
+DECLARED = {
     name: (mark.least, mark.most)
     for name, option in declared(RunConfig).items()
     for mark in option.marks
     if isinstance(mark, Range)
 }
-DECLARED = {**RADIO_RANGES, **MARKED}
 RARE = {"harvest_probability": (0.01,)}  # rarer harvests are searched for in millions of slots
 
 

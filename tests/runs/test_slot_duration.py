@@ -26,7 +26,7 @@ WATTS: dict[str, Any] = {"computing": 1.0, "sending": 1.0, "receiving": 1.0}
 )
 def test_one_of_cpu_and_radio_is_enough(slots: dict[str, Any], slot_ms: float) -> None:
     config = RunConfig.from_options({**CPU, **RADIO, **slots})
-    assert config.radio.radio_slot_ms == slot_ms
+    assert config.link.slot_ms == slot_ms
     assert config.channel.compute_slots == -(-640 // slot_ms)
 
 
@@ -71,7 +71,7 @@ def test_a_slot_without_a_duration_is_refused(value: Any) -> None:
 
 def test_a_radio_added_to_a_cpu_must_have_the_same_slot() -> None:
     config = RunConfig.from_options({**CPU, "cpu_slot_ms": 50.0})
-    assert config.with_options(**RADIO, radio_slot_ms=50.0).radio.radio_slot_ms == 50.0
+    assert config.with_options(**RADIO, radio_slot_ms=50.0).link.slot_ms == 50.0
     with pytest.raises(InputError) as error:
         config.with_options(**RADIO, radio_slot_ms=10.0)
     assert error.value.parameter == "cpu_slot_ms"

@@ -23,6 +23,7 @@ from slotwise.errors import ConflictError, InputError, MissingError, UserError, 
 from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
 from slotwise.options import spread
+from slotwise.radio import RadioOptions
 from slotwise.runs import RunConfig
 from slotwise.runs.config import SHORTHANDS, refuse_unknown
 from slotwise.runs.cpu_options import SPEEDS
@@ -263,7 +264,7 @@ def _powers(powers: Powers, possible: Sequence[tuple[_Combination, RunConfig]]) 
     found = {powers_of_run(powers, config) for _, config in possible}
     if len(found) == 1:
         return found.pop()
-    if any(config.radio.radio_link is None for _, config in possible):
+    if any(not isinstance(config.link, RadioOptions) for _, config in possible):
         raise MissingError("slot_seconds", "given, because slots of the runs last differently")
     return powers
 

@@ -34,7 +34,7 @@ PANELS = {
     "channel": panel("Devices and channel"),
     "policy": panel("Schedule"),
     "fleet": panel("Fleet"),
-    "radio": panel("Radio"),
+    "link": panel("Radio"),
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),
@@ -51,7 +51,6 @@ WITHOUT_FLAG = (
     *PER_DEVICE_JOULES,
     "harvest_trace",
     *FOLDER_FACTS,
-    *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
 )
 # Fields that are also written as text, which their class reads.
 ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
@@ -136,13 +135,12 @@ def run_flags(
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
     shorthands |= dict.fromkeys(("cycles_per_sample", "cpu_ghz", "cpu_slot_ms", "cpu_kappa"), "fleet")
-    shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
     flags: list[Flag] = []
     for group in groups or tuple(PANELS):
         flags += [
             _flag_of(option, PANELS[group], usual.get(option.name, option.default))
             for option in declared(RunConfig).values()
-            if option.part == group and option.name not in WITHOUT_FLAG
+            if option.part == group and option.has_flag and option.name not in WITHOUT_FLAG
         ]
         names = [name for name, home in shorthands.items() if home == group]
         flags += flags_of(Shorthand, PANELS[group], only=names)

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App
+from numpy.typing import NDArray
 
 from slotwise.cli.flags import AsJson, Flag, command, output, refuse_idle_seed, run_flags
 from slotwise.errors import InputError
 from slotwise.files import check_writable
-from slotwise.radio import RadioLink, make_link
-from slotwise.radio.cell_report import cell_columns, cell_summary
+from slotwise.fleet.chances import Floats
+from slotwise.radio import ChannelModel, RadioLink
+from slotwise.radio.radio_link import quantile_of, uplink_durations
 from slotwise.radio.traces import MOST_VALUES, write_trace
 from slotwise.report.tables import columns_table, table_console
 from slotwise.runs.config import RunConfig
@@ -23,13 +25,16 @@ radio = App(name="radio", help="Show the cell of a radio model, or export its ch
 
 # Options of broadcasts and of plans: these commands look at uplinks only.
 UNSEEN = ("radio_server_power_dbm", "radio_device_noise_figure_db", "radio_broadcast_bits", "radio_quantile")
+OWN = "radio_link_options"  # of a link of one's own, of which these commands know nothing
 SHOWN: tuple[Flag, ...] = (
     *run_flags("channel", only=("devices", "link_slots", "sub_channels")),
     *run_flags("fleet", only=("uplink_slots",)),
-    *(flag for flag in run_flags("radio") if flag.name not in (*UNSEEN, "radio_trace_end")),
+    *(flag for flag in run_flags("link") if flag.name not in (*UNSEEN, "radio_trace_end", OWN)),
     *run_flags("training", only=("seed",)),
 )
-UNTIL = (*run_flags("channel", only=("deadline",)), *run_flags("radio", only=("radio_trace_end",)))
+BLOCKS = 1_000  # in which means and losses are counted
+TOGETHER = 10_000  # devices whose blocks are drawn at once
+UNTIL = (*run_flags("channel", only=("deadline",)), *run_flags("link", only=("radio_trace_end",)))
 
 
 @command(*SHOWN)
@@ -40,7 +45,7 @@ def show(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """
     config = _config(options)
     link = _link(config, until=None)
-    columns = cell_columns(config.radio, config.channel, link, config.seed)
+    columns = cell_columns(config, link)
     if as_json:
         print(json.dumps({name: column.tolist() for name, column in columns.items()}))
         return
@@ -59,7 +64,7 @@ def export(
     """Write the channels of a radio model until the deadline as a trace, which --radio-trace reads."""
     check_writable(out)
     config = _config(options)
-    blocks = -(-config.deadline // config.radio.radio_coherence_slots)
+    blocks = -(-config.deadline // config.radio().channel.coherence_slots)
     values = blocks * config.channel.devices
     if values > MOST_VALUES:  # before the link is made, which takes long for as many devices
         allowed = f"shorter: {values:,} values, and {MOST_VALUES:,} are the most"
@@ -81,16 +86,53 @@ def _config(options: dict[str, Any]) -> RunConfig:
 
 def _link(config: RunConfig, until: int | None) -> RadioLink:
     """Return the link, whatever becomes of broadcasts; a trace must reach ``until``, if that is a slot."""
-    update, model = config.message_bits()
-    return make_link(
-        config.radio,
-        replace(config.channel, deadline=until),
-        update_bits=update,
-        broadcast_bits=model,
-        seed=config.seed,
-        uplink_slots=config.fleet.uplink_slots,
-        uplinks_only=True,
-    )
+    scenario, slots = replace(config.channel, deadline=until), config.fleet.uplink_slots
+    return config.radio().link(scenario, seed=config.seed, uplink_slots=slots, uplinks_only=True)
+
+
+def cell_columns(config: RunConfig, link: RadioLink) -> dict[str, NDArray[Any]]:
+    """Return one array per quantity, with an entry for each device.
+
+    Distance and losses are those of the model; the rest is counted in the first 1,000 blocks: the mean SNR,
+    the share of blocks in which a slot carries nothing and, at an adaptive rate, the mean bits of a slot and
+    the 10th, 50th and 90th percentile of the slots of an uplink.
+    """
+    columns: dict[str, NDArray[Any]] = {"device": np.arange(1, link.devices + 1)}
+    if isinstance(channel := config.radio().channel, ChannelModel):
+        cell = channel.cell(config.channel.devices, config.seed)
+        columns["distance_m"] = cell.distance_m
+        columns["path_loss_db"] = cell.path_loss_db + cell.shadowing_db
+    snr, outage, bits = _means(link)
+    columns["snr_db"] = 10 * np.log10(np.maximum(snr, 1e-30))
+    columns["outage"] = outage
+    if not link.fixed_slots:
+        durations = uplink_durations(link)
+        columns["bits_per_slot"] = bits
+        for percent in (10, 50, 90):
+            columns[f"slots_{percent}%"] = quantile_of(durations, percent / 100)
+    return columns
+
+
+def _means(link: RadioLink) -> list[Floats]:
+    """Return the mean SNR, the share of blocks without bits and the mean bits of a slot of every device."""
+    parts = []
+    for first in range(0, link.devices, TOGETHER):  # all at once would take gigabytes
+        places = np.arange(first, min(first + TOGETHER, link.devices))
+        snr = link.conditions.snr(0, BLOCKS, places=places)
+        bits = link.uplink_bits(snr)
+        parts.append((snr.mean(axis=0), (bits == 0).mean(axis=0), bits.mean(axis=0)))
+    return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+
+def cell_summary(columns: dict[str, NDArray[Any]]) -> str:
+    """Return the mean over the devices in one line of text."""
+    parts = [f"mean SNR {columns['snr_db'].mean():.1f} dB", f"outage {columns['outage'].mean():.1%}"]
+    if "slots_50%" in columns:
+        slots = columns["slots_50%"]
+        span = f"{slots.min():,}" + (f" to {slots.max():,}" if slots.max() > slots.min() else "")
+        parts.append(f"median slots of an uplink {span}")
+    count = len(columns["device"])
+    return f"{count:,} device{'s' * (count != 1)}: " + ", ".join(parts)
 
 
 for function in (show, export):

@@ -27,6 +27,7 @@ from slotwise.cli.flags import (
 from slotwise.costs import Costs
 from slotwise.errors import InputError
 from slotwise.planning import plan as make_plan
+from slotwise.radio import FixedSlots
 from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
 from slotwise.runs.config import RunConfig
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
 # The speed of devices may follow from these; the rate of the link does not, as no model is known here.
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
-PLAN_FLAGS = [flag for flag in run_flags("channel", "fleet", "radio") if flag.name != "bits_per_slot"]
+PLAN_FLAGS = [flag for flag in run_flags("channel", "fleet", "link") if flag.name != "bits_per_slot"]
 TIMELINE_FLAGS = [
     flag
-    for flag in run_flags("channel", "policy", "fleet", "radio", defaults=EXAMPLE)
+    for flag in run_flags("channel", "policy", "fleet", "link", defaults=EXAMPLE)
     if flag.name != "bits_per_slot"
 ]
 
@@ -88,7 +89,7 @@ def plan(
         deadline=config.deadline,
         group_sizes=group_size,
         fleet=config.make_fleet(),
-        link=None if config.radio.radio_link is None else config.make_link,
+        link=None if isinstance(config.link, FixedSlots) else config.make_link,
         usage=usage if usage or as_json else None,
         powers=powers and powers_of_run(powers, config),
     )

@@ -125,7 +125,7 @@ class Found:
     """Marks an option that is found out when a value is built and written down, but never given.
 
     Attributes:
-        of: The option of the same class that names where it is found: with another value it is found anew.
+        of: The field of the same class that names where it is found: with another value it is found anew.
     """
 
     of: str = ""

@@ -135,7 +135,7 @@ def resolved(choice: Choice, value: Any) -> Any:
     if isinstance(value, str):
         return choose(choice, {choice.option: value})
     if choice.name_of(value) is not None or type(value) in choice.unnamed:
-        return value
+        return value.meant() if isinstance(value, StandsFor) else value
     if choice.own and callable(value):
         return value  # it cannot be named, and so not be part of a table
     raise InputError(choice.option, describe_value(value), allowed_names(choice))
@@ -169,7 +169,7 @@ class _Reader:
                 base = None if usual is MISSING else usual
                 values[declaration.name] = self.part(declaration.part, base, prefix)
             elif name in self.given:
-                self._refuse_found(declaration, prefix)
+                self._refuse_found(owner, declaration, prefix)
                 self.used[name] = ""
                 values[declaration.name] = self.given[name]
             elif usual is not MISSING:
@@ -187,14 +187,15 @@ class _Reader:
         found, usual = mark_of(declaration.marks, Found), getattr(start, declaration.name)
         if found is None or not found.of:
             return usual
-        is_same = self.given.get(prefix + found.of, here := getattr(start, found.of)) == here
+        here = getattr(start, found.of)
+        is_same = self.given.get(prefix + _option_of(type(start), found.of), here) == here
         return usual if is_same else declaration.default
 
-    def _refuse_found(self, declaration: Declaration, prefix: str) -> None:
+    def _refuse_found(self, owner: type[Any], declaration: Declaration, prefix: str) -> None:
         """Refuse an option that is found out, and given in a table that no run has written."""
         found, name = mark_of(declaration.marks, Found), prefix + declaration.option
         if found is not None and found.of and not self.lenient and is_given(self.given[name]):
-            raise ConflictError(name, prefix + found.of)
+            raise ConflictError(name, prefix + _option_of(owner, found.of))
 
     def choice(self, choice: Choice, usual: Any) -> Any:
         """Return the alternative that the table names, or else that of the usual value."""
@@ -297,6 +298,11 @@ class _Reader:
         if option in self.implied:
             return f"with {self.implied[option]}"
         return f"with {option} {self.used[option]}" if self.used.get(option) else f"without {option}"
+
+
+def _option_of(owner: type[Any], field_name: str) -> str:
+    """Return the name of the option that a field is."""
+    return next(one.option for one in declarations(owner) if one.name == field_name)
 
 
 def is_given(value: Any) -> bool:

@@ -2,39 +2,61 @@
 
 A gain is a function of a state of `slotwise.fleet.chances` that is keyed by seed, device and block, so any
 block of any device is drawn directly, and those of many devices and blocks in one numpy call.
+
+To add a fading, write a class with a method ``gains`` and name it in `FADINGS`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import pi, sqrt
-from typing import Protocol
+from math import exp, log, pi, sqrt
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from slotwise.fleet.chances import Floats, States, mixed_all, units
+from slotwise.options import Choice, Named, Range
+from slotwise.options.checks import LARGEST, check_fields
 
 _SMALLEST = 2.0**-54  # in place of 0 where a logarithm is taken
+EULER = 0.5772156649015329
+Slots = Annotated[int, Range(least=1, most=LARGEST)]
 
 
-class Fading(Protocol):
-    """Distribution of power gains with mean 1."""
+@dataclass(frozen=True, kw_only=True)
+class Fading(ABC):
+    """Distribution of power gains with mean 1.
 
+    Attributes:
+        coherence_slots: Slots of a block in which the fading is constant.
+    """
+
+    is_random: ClassVar[bool] = True
+    coherence_slots: Slots = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @abstractmethod
     def gains(self, states: States) -> Floats:
         """Return a gain for each state, in the same shape."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoFading:
     """Gains that are always 1."""
+
+    is_random: ClassVar[bool] = False
+    coherence_slots: ClassVar[int] = 1
 
     def gains(self, states: States) -> Floats:
         """Return 1 for each state."""
         return np.ones(states.shape)
 
 
-@dataclass(frozen=True)
-class Rayleigh:
+class Rayleigh(Fading):
     """No line of sight: the power gain is exponential: −ln(1 − u) (Tse and Viswanath, 2005, sec. 2.4.2)."""
 
     def gains(self, states: States) -> Floats:
@@ -42,33 +64,40 @@ class Rayleigh:
         return -np.log1p(-units(states))
 
 
-@dataclass(frozen=True)
-class Rician:
+@dataclass(frozen=True, kw_only=True)
+class Rician(Fading):
     """Line of sight with K times the power of all scattered paths (Tse and Viswanath, 2005, section 2.4.2).
 
     The gain is |sqrt(K) + z|² / (K + 1) with z complex normal of mean power 1; K = 0 is Rayleigh. |z|² is
     exponential and its angle is uniform, so two numbers and the law of cosines give the gain.
+
+    Attributes:
+        k_db: Power of the line of sight over that of all other paths, in dB, of rician.
     """
 
-    k: float
+    k_db: Annotated[float, Range(least=-100.0, most=100.0), Named("rician_k_db")] = 6.0
 
     def gains(self, states: States) -> Floats:
         """Return a gain for each state."""
+        k = 10 ** (self.k_db / 10)
         power, angle = -np.log1p(-units(states)), 2 * pi * units(mixed_all(states, 1))
-        gains: Floats = (self.k + power + 2 * np.sqrt(self.k * power) * np.cos(angle)) / (self.k + 1)
+        gains: Floats = (k + power + 2 * np.sqrt(k * power) * np.cos(angle)) / (k + 1)
         # Where both paths cancel, rounding may leave a tiny negative number.
         return np.asarray(np.maximum(0.0, gains), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Nakagami:
+@dataclass(frozen=True, kw_only=True)
+class Nakagami(Fading):
     """Nakagami-m amplitude: the power gain is a gamma variable of shape m and mean 1 (Nakagami, 1960).
 
     m = 1 is Rayleigh. Gains are drawn by rejection (Marsaglia and Tsang, ACM TOMS 26, 2000) from numbers
     keyed by the attempt; a gamma variable of shape m < 1 is one of shape m + 1 times u^(1/m).
+
+    Attributes:
+        m: Shape m of nakagami, at least 0.5; 1 is rayleigh.
     """
 
-    m: float
+    m: Annotated[float, Range(least=0.5, most=1000.0), Named("nakagami_m")] = 2.0
 
     def gains(self, states: States) -> Floats:
         """Return a gain for each state."""
@@ -100,3 +129,47 @@ class Nakagami:
             found[left[accepted]] = d * cube[accepted]
             left, attempt = left[~accepted], attempt + 1
         return found
+
+
+FADINGS: Mapping[str, type[Fading | NoFading]] = {
+    "none": NoFading,
+    "rayleigh": Rayleigh,
+    "rician": Rician,
+    "nakagami": Nakagami,
+}
+FADING = Choice("radio_fading", FADINGS, prefix="radio_")
+
+
+# Closed forms under Rayleigh fading, with which tests and benchmarks/radio_studies.py compare simulations.
+
+
+def rayleigh_outage(threshold: float, mean_snr: Floats) -> Floats:
+    """Return P(SNR < γ) = 1 − exp(−γ / mean) under Rayleigh fading (Tse and Viswanath, 2005, eq. 5.54)."""
+    return -np.expm1(-threshold / mean_snr)
+
+
+def rayleigh_rate(mean_snr: float, gap: float = 1.0) -> float:
+    """Return the mean of log2(1 + SNR/Γ) under Rayleigh fading: exp(1/m) E1(1/m) / ln 2 with m = mean/Γ.
+
+    Lee, Estimate of channel capacity in Rayleigh fading environment, IEEE Trans. Veh. Technol. 39, 1990.
+    """
+    return scaled_exponential_integral(gap / mean_snr) / log(2)
+
+
+def scaled_exponential_integral(x: float) -> float:
+    """Return exp(x) E1(x) for x > 0.
+
+    Up to 1 by the series of Abramowitz and Stegun, 5.1.11; above, by the continued fraction 5.1.22, evaluated
+    from its end.
+    """
+    if x <= 1:
+        total, term = -EULER - log(x), 1.0
+        # Term n is at most 1/(n·n!): those left out are far below rounding errors.
+        for n in range(1, 40):
+            term *= -x / n
+            total -= term / n
+        return exp(x) * total
+    fraction = 0.0
+    for n in range(200, 0, -1):
+        fraction = n / (1 + n / (x + fraction))
+    return 1 / (x + fraction)

@@ -5,27 +5,27 @@ It is a `slotwise.schedule.link.BlockLink`: a pure function of seed, device and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slotwise.fleet.chances import Floats
-from slotwise.radio.conditions import Conditions, ModelConditions
-from slotwise.radio.link_budget import decibels
-from slotwise.radio.planned_durations import broadcast_durations, quantile_of, uplink_durations
-from slotwise.radio.rates import Rate, SchemeTable, Shannon
+from slotwise.fleet.chances import Floats, mixed_all
+from slotwise.radio.channel import Conditions, Integers, ModelConditions, decibels
+from slotwise.radio.placement import device_states
+from slotwise.radio.rates import Rate, Shannon, Stepped
+from slotwise.random_streams import SchedulePurpose
 from slotwise.schedule.link import RayleighDraws, Transmission
 
-Integers = NDArray[np.int64]
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived
 NO_DEADLINE = 2**62
 MOST_BITS = 2.0**62  # of a slot
 _TILE = 65_536  # values that are computed together
 _TILES_KEPT = 8
 _SHORT = 256  # blocks of an uplink
+PLANNED_SAMPLES = 64  # of each device, or of a broadcast
+PLANNED_BLOCKS = 256  # of one sample; beyond, the mean rate so far is assumed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,29 +36,29 @@ class LinkSettings:
         fixed_slots: slots of every uplink; 0 if the rate adapts to the channel.
         threshold: linear SNR below which an uplink of fixed rate is lost.
         update_bits: bits of one update.
-        broadcast_bits: bits of one model.
         broadcast_slots: slots of a broadcast of fixed rate.
-        give_up_slots: slots after which an uplink of adaptive rate is lost.
         uplink_scale: bits of one slot of an uplink at 1 bit/s/Hz: hertz times seconds.
-        broadcast_scale: those of a broadcast.
+        deadline: slot after which nothing matters any more: uplinks are not followed beyond.
+        broadcast_bits: bits of one model, as all that follows of adaptive rate only.
+        broadcast_scale: bits of one slot of a broadcast at 1 bit/s/Hz.
         broadcast_gain: linear SNR of a broadcast, divided by that of an uplink.
+        give_up_slots: slots after which an uplink is lost.
         group_size: receivers of a broadcast that plans assume.
         quantile: the quantile of random durations that plans assume.
-        deadline: slot after which nothing matters any more: uplinks are not followed beyond.
     """
 
     fixed_slots: int
     threshold: float
     update_bits: int
-    broadcast_bits: int
     broadcast_slots: int
-    give_up_slots: int
     uplink_scale: float
-    broadcast_scale: float
-    broadcast_gain: float
-    group_size: int
-    quantile: float
     deadline: int = NO_DEADLINE
+    broadcast_bits: int = 0
+    broadcast_scale: float = 0.0
+    broadcast_gain: float = 1.0
+    give_up_slots: int = 0
+    group_size: int = 0
+    quantile: float = 0.0
 
 
 class RadioLink:
@@ -110,11 +110,11 @@ class RadioLink:
         thresholds: Floats = np.empty(0)
         if self.fixed_slots:
             thresholds = np.array([self.settings.threshold])
-        elif isinstance(rate, SchemeTable):
+        elif isinstance(rate, Stepped):
             thresholds = rate.thresholds
         elif not isinstance(rate, Shannon):
             return None
-        gap = rate.gap if isinstance(rate, Shannon) else 1.0
+        gap = rate.gap if isinstance(rate, Shannon) and not len(thresholds) else 1.0
         # A scheme holds from its threshold on, so these are the bits of the schemes.
         bits = self.uplink_bits(thresholds)
         return RayleighDraws(model.rayleigh_states, model.mean_snr, thresholds, bits, gap, scale)
@@ -238,3 +238,67 @@ class RadioLink:
 def _whole_bits(bits: Floats) -> Integers:
     """Round down; more bits than any message has are as good as `MOST_BITS`, which fit an integer."""
     return np.floor(np.minimum(bits, MOST_BITS)).astype(np.int64)
+
+
+# Durations that are drawn to plan with. They have the distribution of those that will happen and are not
+# those: a plan that knew them in advance would know more than a server can.
+
+
+def quantile_of(durations: Integers, quantile: float) -> Integers:
+    """Return a quantile of each row of durations, in whole slots."""
+    return np.quantile(durations, quantile, axis=1, method="inverted_cdf").astype(np.int64)
+
+
+def _planned_snr(link: RadioLink, block: int) -> list[Floats]:
+    """Return the SNRs of all devices in a block of every sample; each starts PLANNED_BLOCKS after another."""
+    starts = range(0, PLANNED_SAMPLES * PLANNED_BLOCKS, PLANNED_BLOCKS)
+    return [link.conditions.snr(start + block, 1, planning=True)[0] for start in starts]
+
+
+def uplink_durations(link: RadioLink) -> Integers:
+    """Return slots of uplinks, [N, samples]; one that would be given up counts as long as that takes."""
+    settings, devices = link.settings, link.devices
+
+    def bits(block: int) -> Integers:
+        rows = _planned_snr(link, block)
+        return link.uplink_bits(np.stack(rows, axis=1))
+
+    shape = (devices, PLANNED_SAMPLES)
+    return _durations(bits, shape, settings.update_bits, link.coherence_slots, settings.give_up_slots)
+
+
+def broadcast_durations(link: RadioLink) -> Integers:
+    """Return slots of broadcasts to ``group_size`` devices chosen at random, [1, samples]."""
+    settings = link.settings
+    states = device_states(0, SchedulePurpose.PLANNED_FADING, link.devices)
+    # The first of an order by random numbers: a group drawn without replacement.
+    groups = [np.argsort(mixed_all(states, s))[: settings.group_size] for s in range(PLANNED_SAMPLES)]
+
+    def bits(block: int) -> Integers:
+        rows = _planned_snr(link, block)
+        worst = [row[group].min() for row, group in zip(rows, groups, strict=True)]
+        return link.broadcast_bits(np.array([worst]))
+
+    each = link.coherence_slots
+    return _durations(bits, (1, PLANNED_SAMPLES), settings.broadcast_bits, each, PLANNED_BLOCKS * each)
+
+
+def _durations(
+    bits: Callable[[int], Integers], shape: tuple[int, int], total: int, each: int, limit: int
+) -> Integers:
+    """Return the slots until ``total`` bits are through, at ``bits(block)`` a slot, at most ``limit``."""
+    missing, found = np.full(shape, total, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for block in range(PLANNED_BLOCKS):
+        # A rate above ``total`` ends in one slot just as well, and its products might overflow.
+        rate = np.minimum(bits(block), total)
+        ends = (missing > 0) & (rate * each >= missing)
+        found[ends] = block * each + -(-missing[ends] // rate[ends])
+        missing = np.where(ends, 0, np.where(missing > 0, missing - rate * each, 0))
+        if not missing.any() or (block + 1) * each >= limit:
+            break
+    # Uplinks that are not through yet go on at their mean rate so far, up to the limit.
+    sent = total - missing
+    slots = float((block + 1) * each * total) / np.maximum(sent, 1)
+    late = missing > 0
+    found[late] = np.minimum(np.ceil(slots[late]), limit).astype(np.int64)
+    return np.minimum(found, limit)

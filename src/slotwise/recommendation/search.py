@@ -17,6 +17,7 @@ from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
+from slotwise.options import declared
 from slotwise.planning import divisors
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
@@ -135,7 +136,7 @@ def toml_of(config: RunConfig) -> str:
     """Return all options of a run as a TOML file for `slotwise train --config`."""
     lines = []
     unused = {*config.unused(), *(["compute_slots"] if config.fleet.has_own_speeds else [])}
-    unused.add("radio_trace_sha256")  # found in the file
+    unused |= {name for name, option in declared(RunConfig).items() if option.is_found}
     if config.dataset.data_folder is not None:
         unused |= {*FOUND_IN_FOLDER}
     for name, value in config.options().items():

@@ -35,10 +35,8 @@ from slotwise.learning.networks import Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of, quantised_bits
 from slotwise.learning.task import Task
 from slotwise.options import build, declared, nested, resolved, table_of
-from slotwise.radio import RadioConfig, RadioLink, make_link
+from slotwise.radio import LINK, FixedSlots, LinkChoice, RadioOptions, RateAdaptive
 from slotwise.radio.placement import read_distances
-from slotwise.radio.radio_config import needs_slot
-from slotwise.radio.rates import read_schemes
 from slotwise.runs.cpu_options import cpu_options
 from slotwise.runs.slot_duration import refuse_other_slot_ms, shared_slot_ms
 from slotwise.scenario import (
@@ -64,6 +62,8 @@ from slotwise.schedule import (
     simulate,
     simulator_of,
 )
+from slotwise.schedule.checked_link import own_link
+from slotwise.schedule.link import Link
 from slotwise.schedule.selections import SELECTION, shortest_uplink
 
 
@@ -75,7 +75,9 @@ class RunConfig:
         channel: Devices and channel.
         policy: The schedule: sync, async, idfl, or your own policy as module:function.
         fleet: How devices differ.
-        radio: Fading channels in place of fixed slots.
+        link: Links over a fading channel: rate-adaptive (an uplink takes the slots until its bits are
+            through), fixed-rate (it takes --link-slots and is lost below a threshold), or your own as
+            module:function. Default: no radio, and uplinks take fixed slots.
         dataset: Data set and its partition.
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
@@ -93,7 +95,7 @@ class RunConfig:
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
     policy: PolicyChoice = IntentionalDelay()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
-    radio: RadioConfig = RadioConfig()  # noqa: RUF009
+    link: LinkChoice = FixedSlots()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelOptions = NetworkModel()  # noqa: RUF009
     training: LocalTraining = LocalTraining()  # noqa: RUF009
@@ -117,7 +119,7 @@ class RunConfig:
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
         self._refuse_unused_with_own_task()
-        self._check_radio()
+        self._check_link()
 
     def unused(self) -> dict[str, str]:
         """Return the options that have no effect in this configuration, each with the reason.
@@ -131,14 +133,16 @@ class RunConfig:
         return found
 
     def _unused_link(self) -> dict[str, str]:
-        """Return the options of channel and fleet that have no effect with this radio, with the reason."""
+        """Return the options that have no effect with this link, with the reason."""
         found = {}
-        if self.radio.radio_link is None and not self.fleet.has_losses:
+        if isinstance(self.link, FixedSlots) and not self.fleet.has_losses:
             found["retransmission"] = "without uplink losses"
-        if self.radio.radio_link is not None and self.channel.sub_channels == 1:
+        if isinstance(self.link, RadioOptions) and self.channel.sub_channels == 1:
             found["radio_band"] = "with one sub-channel"
-        if self.radio.radio_link == "rate-adaptive":
+        if isinstance(self.link, RateAdaptive):
             found |= dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
+        elif LINK.is_own(self.link):
+            found["uplink_slots"] = "with a link of your own"
         return found
 
     def _unused_schedule(self) -> dict[str, str]:
@@ -150,7 +154,7 @@ class RunConfig:
         everyone = min(self.channel.group_sizes) == self.channel.devices
         if isinstance(self.policy, Synchronous) and everyone:
             found["participation"] = "if group_size is the number of devices"
-        if self.radio.radio_link == "rate-adaptive" and not self._plans_uplinks:
+        if isinstance(self.link, RateAdaptive) and not self._plans_uplinks:
             planners = "just-in-time delivery, batteries or shortest-uplink"
             found["radio_quantile"] = f"unless {planners} plan with it"
         return found
@@ -166,18 +170,18 @@ class RunConfig:
         paid = fleet.has_batteries and any((fleet.sending_joules, *fleet.device_sending_joules))
         return just_in_time or by_length or paid
 
-    def _check_radio(self) -> None:
-        """Refuse options that say in another way what the radio says, or have no effect with it."""
-        if self.radio.radio_link is not None:
+    def _check_link(self) -> None:
+        """Refuse options that say in another way what the link says, or have no effect with it."""
+        if not isinstance(self.link, FixedSlots):
             for name in ("link_distribution", "device_link_slots", "uplink_loss", "device_uplink_loss"):
                 if getattr(self.fleet, name):
                     raise ConflictError(name, "radio_link")
-            if needs_slot(self.radio.radio_link, self.radio.radio_threshold_db):
-                refuse_other_slot_ms(self.slot_ms, self.radio.radio_slot_ms)
+        if isinstance(self.link, RadioOptions) and self.link.needs_slot:
+            refuse_other_slot_ms(self.slot_ms, self.link.slot_ms)
+        table = table_of(self.channel) | table_of(self.fleet) | table_of(self.link, LINK.prefix)
         for name, reason in self._unused_link().items():
-            group: Any = getattr(self, declared(RunConfig)[name].part)
-            if getattr(group, name) != getattr(type(group), name):
-                raise NoEffectError(name, getattr(group, name), reason)
+            if table[name] != declared(RunConfig)[name].default:
+                raise NoEffectError(name, table[name], reason)
 
     def _refuse_unused_with_own_task(self) -> None:
         unused, usual = self._unused_with_own_task(), declared(RunConfig)
@@ -211,8 +215,7 @@ class RunConfig:
         case = _without_outdated(case, chosen)
         # In this order, each step can use what those before have found: the number of devices, the placement,
         # the slots of the link from the size of the network, the fleet, and at last the speed of the CPU.
-        chosen |= _devices_of_folder(chosen) | _devices_of_model(chosen)
-        chosen |= shorthand.radio(options, chosen)
+        chosen |= _devices_of_folder(chosen) | _devices_of_model(chosen) | _devices_of_placement(chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         slot = shared_slot_ms(options, {**case, **chosen})
@@ -313,7 +316,8 @@ class RunConfig:
         """True if another seed may give another schedule; your own policy is called with the seed."""
         if not isinstance(self.policy, Policy) or self.policy.depends_on_seed:
             return True
-        if self.radio.depends_on_seed and self.radio.radio_seed is None:
+        drawn = isinstance(self.link, RadioOptions) and self.link.channel.depends_on_seed
+        if drawn or LINK.is_own(self.link):
             return True
         return self.fleet.depends_on_seed and self.fleet.fleet_seed is None
 
@@ -326,30 +330,30 @@ class RunConfig:
         """Return the devices, or None if all are equal and without faults."""
         return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.fleet_seed)
 
-    def make_link(self, channel: Scenario | None = None) -> RadioLink | None:
-        """Return the link over the radio, or None if uplinks and broadcasts take fixed slots.
+    def make_link(self, channel: Scenario | None = None) -> Link | None:
+        """Return the link over the radio or of your own; None if uplinks and broadcasts take fixed slots.
 
         ``channel`` replaces the run's own devices and channel.
         """
-        if self.radio.radio_link is None:
+        scenario = channel or self.channel
+        if isinstance(self.link, FixedSlots):
             return None
-        update, model = self.message_bits()
-        return make_link(
-            self.radio,
-            channel or self.channel,
-            update_bits=update,
-            broadcast_bits=model,
-            seed=self.seed,
-            uplink_slots=self.fleet.uplink_slots,
-            until=(channel or self.channel).deadline,
-        )
+        if not isinstance(self.link, RadioOptions):
+            return own_link(LINK, self.link, scenario, self.seed)
+        slots = self.fleet.uplink_slots
+        return self.radio().link(scenario, seed=self.seed, uplink_slots=slots, until=scenario.deadline)
+
+    def radio(self) -> RadioOptions:
+        """Return the link over the radio with the bits of the model, if none are given; there must be one."""
+        if not isinstance(self.link, RadioOptions):
+            raise InputError("radio_link", LINK.name_of(self.link) or None, "rate-adaptive or fixed-rate")
+        return self.link.with_bits(*self.message_bits()) if self.link.lacks_bits else self.link
 
     @property
     def update_bits(self) -> int | None:
         """Bits of an uplink of adaptive rate; None if the slots of an uplink are fixed."""
-        if self.radio.radio_link != "rate-adaptive":
-            return None
-        return self.radio.radio_bits or self.message_bits()[0]
+        link = self.radio() if isinstance(self.link, RateAdaptive) else None
+        return link.bits if isinstance(link, RateAdaptive) else None
 
     def message_bits(self) -> tuple[int, int]:
         """Return the bits of an update and of a model; your own task is built, and asked for them."""
@@ -368,12 +372,9 @@ class RunConfig:
 
     def with_bits_of(self, task: Task) -> RunConfig:
         """Return the configuration for a task object: its bits over the radio, unless they are given."""
-        if self.radio.radio_link is None:
+        if not isinstance(self.link, RadioOptions):
             return self
-        known = {"radio_bits": task.update_bits, "radio_broadcast_bits": task.model_bits}
-        used = known.keys() - self.radio.unused().keys()
-        bits: Any = {name: known[name] for name in used if getattr(self.radio, name) is None}
-        return replace(self, radio=replace(self.radio, **bits))
+        return replace(self, link=self.link.with_bits(task.update_bits, task.model_bits))
 
     def attackers(self) -> tuple[int, ...]:
         """Return the devices that attack; none without an attack."""
@@ -428,7 +429,6 @@ class RunConfig:
 # Options whose values belong to that of another option: they get their defaults if it changes.
 DEPENDENT: Mapping[str, tuple[str, ...]] = {
     "data_folder": FOUND_IN_FOLDER,
-    "radio_trace": ("radio_trace_sha256",),
 }
 EVALUATIONS = 100  # of a run, by default
 # Options of earlier versions and their names now: run.json files may have the old ones.
@@ -456,8 +456,6 @@ class Shorthand:
         cpu_slot_ms: Milliseconds of a slot. With a radio link that is --radio-slot-ms, and one is enough.
         cpu_kappa: Effective capacitance: a cycle takes kappa·f² joules, which batteries pay. Instead of
             --computing-joules.
-        radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
-        radio_schemes_file: CSV file of modulation and coding schemes: snr_db and efficiency, ascending.
     """
 
     samples_per_slot: float | None = None
@@ -467,31 +465,6 @@ class Shorthand:
     cpu_ghz: float | None = None
     cpu_slot_ms: float | None = None
     cpu_kappa: float | None = None
-    radio_placement_file: Path | None = None
-    radio_schemes_file: Path | None = None
-
-    def radio(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the files of placement and schemes say."""
-        found: dict[str, Any] = {}
-        for name in ("radio_placement_file", "radio_schemes_file"):
-            path = getattr(self, name)
-            if path is None:
-                continue
-            if not isinstance(path, str | Path):
-                raise InputError(name, path, "the name of a CSV file")
-            if options.get("radio_link") is None and chosen.get("radio_link") is None:
-                raise NoEffectError(name, path, "without radio_link")
-            for other in REPLACED_BY[name]:
-                if options.get(other):
-                    raise ConflictError(name, other)
-        if self.radio_placement_file is not None:
-            found["radio_distances_m"] = read_distances(
-                Path(self.radio_placement_file), chosen.get("devices")
-            )
-            found["devices"] = len(found["radio_distances_m"])
-        if self.radio_schemes_file is not None:
-            found["radio_schemes"] = read_schemes(Path(self.radio_schemes_file))
-        return found
 
     def link(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, int]:
         """Return the slots of a broadcast in 32 bits and of an uplink in fewer, from ``bits_per_slot``."""
@@ -545,8 +518,6 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "cycles_per_sample": ("compute_slots", "computing_joules"),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
-    "radio_placement_file": ("radio_distances_m", "radio_radius_m", "radio_nearest_m", "radio_placement"),
-    "radio_schemes_file": ("radio_schemes", "radio_rate", "radio_gap_db"),
     "fleet_file": (
         *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
@@ -587,6 +558,14 @@ def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConflictError(name, "data_folder")
     found = DatasetConfig(data_folder=options["data_folder"])
     return {"devices": options.get("devices", len(found.device_samples))}
+
+
+def _devices_of_placement(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of devices in a file of their places, unless it is given."""
+    path = options.get("radio_placement_file")
+    if not isinstance(path, str | Path) or "devices" in options or options.get("radio_link") is None:
+        return {}
+    return {"devices": len(read_distances(Path(path)))}
 
 
 def _devices_of_model(options: Mapping[str, Any]) -> dict[str, Any]:

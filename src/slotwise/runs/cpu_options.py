@@ -10,7 +10,7 @@ from slotwise.errors import ConflictError, InputError, MissingError, NoEffectErr
 from slotwise.fleet.battery import MOST_JOULES
 from slotwise.fleet.cpu import cpu_training
 from slotwise.learning.local_training import LocalTraining
-from slotwise.radio.radio_config import needs_slot
+from slotwise.runs.slot_duration import link_has_slot
 from slotwise.scenario import LARGEST, whole
 
 SPEEDS = ("compute_slots", "samples_per_slot", "compute_distribution", "device_compute_slots", "fleet_file")
@@ -51,7 +51,7 @@ def cpu_options(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
             raise InputError("cpu_kappa", kappa, allowed)
         stands_for["computing_joules"] = found.joules_per_slot
     # Otherwise radio_slot_ms says the same.
-    if not needs_slot(chosen.get("radio_link"), chosen.get("radio_threshold_db")):
+    if not link_has_slot(chosen):
         stands_for["slot_ms"] = given["cpu_slot_ms"]
     return stands_for
 

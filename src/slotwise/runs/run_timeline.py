@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from slotwise.learning.local_training import LocalTraining
+from slotwise.radio import RadioOptions
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline
 
@@ -19,8 +20,8 @@ def schedule_timeline(config: RunConfig) -> Timeline:
 def schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
     training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
-    kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "radio")}
-    if config.radio.radio_link is not None:  # the slots of an uplink follow from the size of the model
+    kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "link")}
+    if isinstance(config.link, RadioOptions) and config.link.lacks_bits:  # they are those of the model
         kept |= {name: getattr(config, name) for name in ("model", "dataset", "bits")}
     return RunConfig(**kept, training=training)
 

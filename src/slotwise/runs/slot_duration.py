@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.costs import Powers
 from slotwise.errors import InputError
-from slotwise.radio import RadioConfig
-from slotwise.radio.radio_config import needs_slot
+from slotwise.radio import LINKS, RadioOptions
+from slotwise.radio.links import USUAL_SLOT_MS
 
 if TYPE_CHECKING:
     from slotwise.runs.config import RunConfig
@@ -22,14 +22,20 @@ def shared_slot_ms(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dic
     Raises:
         InputError: both are given, and they differ.
     """
-    has_slot = needs_slot(chosen.get("radio_link"), chosen.get("radio_threshold_db"))
+    has_slot = link_has_slot(chosen)
     if options.get("cycles_per_sample") is None or not has_slot:
         return {}
     cpu, radio = options.get("cpu_slot_ms"), options.get("radio_slot_ms")
     refuse_other_slot_ms(cpu, radio)
     if cpu is None:
-        cpu = chosen.get("radio_slot_ms", RadioConfig.radio_slot_ms)
+        cpu = chosen.get("radio_slot_ms", USUAL_SLOT_MS)
     return {"cpu_slot_ms": cpu, "radio_slot_ms": cpu}
+
+
+def link_has_slot(options: Mapping[str, Any]) -> bool:
+    """Return whether uplinks of the link in a table of options depend on the duration of a slot."""
+    link = options.get("radio_link")
+    return link is not None and link in LINKS and options.get("radio_threshold_db") is None
 
 
 def refuse_other_slot_ms(cpu: float | None, radio: float | None) -> None:
@@ -46,10 +52,10 @@ def powers_of_run(powers: Powers, config: RunConfig, *, check: bool = True) -> P
     Raises:
         InputError: the powers say another duration than the run.
     """
-    radio, name, slot_ms = config.radio, "cpu_slot_ms", config.slot_ms
-    has_slot = needs_slot(radio.radio_link, radio.radio_threshold_db)
-    if has_slot or (radio.radio_link is not None and slot_ms is None):
-        name, slot_ms = "radio_slot_ms", radio.radio_slot_ms
+    link, name, slot_ms = config.link, "cpu_slot_ms", config.slot_ms
+    has_slot = isinstance(link, RadioOptions) and link.needs_slot
+    if isinstance(link, RadioOptions) and (has_slot or slot_ms is None):
+        name, slot_ms = "radio_slot_ms", link.slot_ms
     # Where only joules depend on radio_slot_ms, its default is no statement of the user.
     stated = check and (has_slot or config.slot_ms is not None)
     return powers.in_slots_of(slot_ms, name, stated=stated)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slotwise.errors import InputError, UserError
-from slotwise.radio import RadioConfig, RadioLink
+from slotwise.options import choose, declared, table_of
+from slotwise.radio import LINK, RadioLink, RadioOptions, RateAdaptive
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline
 
@@ -51,34 +52,35 @@ def explained(config: RunConfig, error: InputError) -> InputError:
 
 def _is_of_slow_link(config: RunConfig, error: InputError) -> bool:
     """Return whether an error is about limits that a slow link exceeds, and not about the link itself."""
-    if config.radio.radio_link is None:
+    link = config.link
+    if not isinstance(link, RadioOptions):
         return False
-    gives_up = (
-        error.parameter == GIVE_UP and config.radio.radio_give_up_slots == RadioConfig.radio_give_up_slots
-    )
-    return gives_up or error.parameter == "deadline"
+    usual = isinstance(link, RateAdaptive) and link.give_up_slots == RateAdaptive.give_up_slots
+    return error.parameter == "deadline" or (error.parameter == GIVE_UP and usual)
 
 
 def _reason(config: RunConfig, error: InputError) -> str:
     if error.parameter == GIVE_UP:  # the link is too slow to be built
         return error.allowed.partition(": ")[2]
     link, channel = config.make_link(), config.channel
-    slots = 0.0 if link is None else float(np.median(_uplink_slots(link)))
+    slots = float(np.median(_uplink_slots(link))) if isinstance(link, RadioLink) else 0.0
     takes = f"an uplink takes {slots:,.0f} slots, the median of the devices"
     return f"{takes}, and no round of {channel.group_size} ends by the deadline, {channel.deadline:,}"
 
 
 def _culprits(config: RunConfig) -> list[_Culprit]:
     """Return the options of the radio that are not at their defaults and can be reset by themselves."""
-    usual, found = RadioConfig(), []
-    for name in (field.name for field in fields(RadioConfig) if field.name != "radio_link"):
-        value, default = getattr(config.radio, name), getattr(usual, name)
-        if value != default:
-            with suppress(UserError):  # other options need this one
-                link = replace(config, radio=replace(config.radio, **{name: default})).make_link()
-                if link is not None:
-                    found.append(_Culprit(_round_slots(config, link), name, value, default))
-    return found
+    known, name_of_link = declared(LINK), {LINK.option: LINK.name_of(config.link)}
+    table = table_of(config.link, LINK.prefix)
+    changed = {name: value for name, value in table.items() if value != known[name].default}
+    culprits = []
+    for name, value in changed.items():
+        others = {other: changed[other] for other in changed if other != name}
+        with suppress(UserError):  # other options need this one
+            link = replace(config, link=choose(LINK, name_of_link | others)).make_link()
+            if isinstance(link, RadioLink):
+                culprits.append(_Culprit(_round_slots(config, link), name, value, known[name].default))
+    return culprits
 
 
 def _round_slots(config: RunConfig, link: RadioLink) -> float:

@@ -15,7 +15,7 @@ from slotwise.options import declared
 from slotwise.runs.config import RENAMED, RunConfig, known_options
 
 # Options that name a file or a folder.
-FILES = ("fleet_file", "data_folder", "radio_trace", "radio_placement_file", "radio_schemes_file")
+FILES = ("fleet_file", "data_folder")
 
 # Flags of commands that a file cannot have: they say where results go and how they are computed, not what.
 FLAGS_ONLY = (
@@ -46,7 +46,8 @@ def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, A
 
 def file_options() -> tuple[str, ...]:
     """Return the options of a run that a file may have: all but those that are found out."""
-    found_out = (*FOLDER_FACTS, "radio_trace_sha256", "slot_ms")
+    known = declared(RunConfig)
+    found_out = (*FOLDER_FACTS, "slot_ms", *(name for name, option in known.items() if option.is_found))
     return tuple(option for option in known_options() if option not in found_out)
 
 
@@ -71,7 +72,7 @@ def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = (
             raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
         is_table = isinstance(value, dict) and name in tables()
         options[name] = {k.replace("-", "_"): one for k, one in value.items()} if is_table else value
-    for name in FILES:
+    for name in (*FILES, *(name for name, option in declared(RunConfig).items() if option.names_file)):
         if name in options:
             options[name] = _relative_to(path.parent, options[name])
     return options

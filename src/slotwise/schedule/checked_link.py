@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from slotwise.errors import UserError
-from slotwise.scenario import LARGEST
+from slotwise.options import Choice, loaded
+from slotwise.scenario import LARGEST, Scenario
 from slotwise.schedule.link import (
     BlockLink,
     Floats,
@@ -20,7 +21,34 @@ from slotwise.schedule.link import (
     RayleighLink,
     Transmission,
 )
-from slotwise.user_code import describe_value
+from slotwise.user_code import describe_error, describe_value
+
+
+def own_link(choice: Choice, function: Any, scenario: Scenario, seed: int) -> Link:
+    """Call a user's function with a scenario and a seed, and return its link with checks.
+
+    ``function`` is what ``choice`` holds: a function, or a `UserFunction`.
+
+    Raises:
+        UserError: the function fails, or does not return a `Link`.
+    """
+    make_link, name = loaded(function), choice.name_of(function)
+    try:
+        link = make_link(scenario, seed)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{choice.option} {name}: {describe_error(error)}") from error
+    refuse_incomplete_link(link)
+    return checked_link(link, scenario.devices)
+
+
+def refuse_incomplete_link(link: Any) -> None:
+    """Raise a UserError if an object given as a link lacks what a link has."""
+    for name in ("uplink", "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots"):
+        # The class first: to ask the object would compute its planned slots, which takes long.
+        if not hasattr(type(link), name) and not hasattr(link, name):
+            raise UserError(f"link: {describe_value(link)} has no {name}")
 
 
 def checked_link(link: Link, devices: int) -> Link:
@@ -36,6 +64,8 @@ class CheckedLink:
     Raises:
         UserError: a method returns something else than `Link` says.
     """
+
+    returns_valid_slots = True
 
     def __init__(self, link: Link, devices: int) -> None:
         self._link, self._devices = link, devices
@@ -91,6 +121,7 @@ class CheckedLink:
 class CheckedBlockLink(CheckedLink):
     """The same for a `BlockLink`, which may have `RayleighDraws`."""
 
+    returns_valid_slots = True
     _link: BlockLink
 
     @cached_property

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn, cast
 
-from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.errors import ConflictError, InputError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.options import allowed_names, choose
 from slotwise.scenario import LARGEST_SEED, Scenario, whole
 from slotwise.schedule.batches import batches_timeline
-from slotwise.schedule.checked_link import checked_link
+from slotwise.schedule.checked_link import checked_link, refuse_incomplete_link
 from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.just_in_time import just_in_time_timeline
@@ -80,7 +80,7 @@ def case_of(scenario: Scenario, fleet: Fleet | None, link: Link | None) -> tuple
         devices = devices if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
     if link is None:
         return devices, FleetLink.of(scenario, devices)
-    _refuse_incomplete_link(link)
+    refuse_incomplete_link(link)
     return devices, checked_link(link, scenario.devices)
 
 
@@ -169,15 +169,6 @@ def scheduler_for(
         sub_channels=scenario.sub_channels,
         link=channel,
     )
-
-
-def _refuse_incomplete_link(link: Link) -> None:
-    """Raise a UserError if an object given as a link lacks what a link has."""
-    wanted = ("uplink", "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots")
-    for name in wanted:
-        # The class first: to ask the object would compute its planned slots, which takes long.
-        if not hasattr(type(link), name) and not hasattr(link, name):
-            raise UserError(f"link: a {type(link).__name__} has no {name}")
 
 
 def _refuse_unseen_channel(policy: Policy, link: Link) -> None:

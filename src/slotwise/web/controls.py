@@ -24,7 +24,7 @@ from slotwise.schedule.selections import SELECTIONS
 
 # The explorer's first case: the paper's devices and channel, with a deadline that is quick to train.
 CASE: Mapping[str, Any] = {"devices": 100, "group_size": 10, "compute_slots": 50, "deadline": 5_000}
-PLANNED = tuple(name for name in GROUPS if name in ("channel", "policy", "fleet", "radio"))  # the schedule
+PLANNED = tuple(name for name in GROUPS if name in ("channel", "policy", "fleet", "link"))  # the schedule
 TRAINED = (  # further options, of a training
     *("data", "partition", "labels_per_device", "concentration", "samples_per_device", "network"),
     *("local_steps", "batch_size", "learning_rate", "aggregation", "seed"),
@@ -123,7 +123,7 @@ def controls() -> tuple[Control, ...]:
 
 def _controls_of(group: str, usual: Mapping[str, Any], section: str = "") -> Iterator[Control]:
     for name, option in declared(RunConfig).items():
-        place = section or ("plan" if name in FIRST else "radio" if group == "radio" else "more")
+        place = section or ("plan" if name in FIRST else "radio" if group == "link" else "more")
         if option.part != group or (section and name not in TRAINED):
             continue
         shape = _shape(option)

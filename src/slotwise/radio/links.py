@@ -1,0 +1,367 @@
+"""The links that a run can have: fixed slots, a rate that adapts to the radio, a fixed rate, or your own.
+
+Each is a value that describes a link; with a scenario and the bits of its messages it becomes a `RadioLink`,
+which the schedule asks. A function of your own is called with the scenario and the seed of the run and
+returns a `slotwise.schedule.Link`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from slotwise.errors import InputError, MissingError, NoEffectError
+from slotwise.fleet.chances import Floats
+from slotwise.options import Choice, Either, Range, table_of
+from slotwise.options.checks import check_fields
+from slotwise.radio.channel import Budget, Channel, ChannelModel, TraceConditions, decibels
+from slotwise.radio.fading import Slots
+from slotwise.radio.radio_link import NO_DEADLINE, LinkSettings, RadioLink
+from slotwise.radio.rates import RATE, Gap, Rate, Shannon
+from slotwise.scenario import Scenario
+
+PREFIX = "radio_"
+MOST_DEVICES = 100_000  # whose channels are drawn in seconds and kept in a gigabyte
+CHECKED_BLOCKS = 256  # in which a device must be able to send something
+MOST_EFFICIENCY = 100.0  # bits per second and hertz, of a threshold
+USUAL_SLOT_MS = 100.0
+Bits = Annotated[int, Range(least=1, most=10**15)]
+Decibels = Annotated[float, Range(least=-200.0, most=200.0)]
+NoiseFigure = Annotated[float, Range(least=0.0, most=100.0)]
+SlotMs = Annotated[float, Range(least=1e-3, most=1e9)]
+
+
+@dataclass(frozen=True)
+class FixedSlots:
+    """The usual case: uplinks and broadcasts take the slots that channel and fleet say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RadioOptions(ABC):
+    """Options of every link over the radio.
+
+    Attributes:
+        channel: A model of the channels, or a recorded trace.
+        bandwidth_hz: Bandwidth in Hz.
+        band: With several sub-channels: each has the bandwidth of its own, or it is divided among them.
+        noise_figure_db: Noise figure of the server's receiver in dB.
+        power_dbm: Transmit power of a device in dBm.
+    """
+
+    channel: Channel = ChannelModel()  # noqa: RUF009
+    bandwidth_hz: Annotated[float, Range(least=1.0, most=1e12)] = 1e6
+    band: Literal["own", "divided"] = "own"
+    noise_figure_db: NoiseFigure = 5.0
+    power_dbm: Decibels = 23.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    @abstractmethod
+    def rate(self) -> Rate:
+        """Bits per second and hertz at an SNR."""
+
+    @property
+    @abstractmethod
+    def slot_ms(self) -> float:
+        """Duration of a slot in milliseconds."""
+
+    @property
+    @abstractmethod
+    def needs_slot(self) -> bool:
+        """True if uplinks depend on the duration of a slot."""
+
+    @property
+    @abstractmethod
+    def lacks_bits(self) -> bool:
+        """True if the size of a message is needed and not given."""
+
+    @abstractmethod
+    def with_bits(self, update_bits: int, model_bits: int) -> Self:
+        """Return the link with the bits of an uplink and of a broadcast, unless they are given."""
+
+    def link(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int = 0,
+        uplink_slots: int | None = None,
+        uplinks_only: bool = False,
+        until: int | None = None,
+    ) -> RadioLink:
+        """Return the link of a scenario's devices.
+
+        Args:
+            scenario: devices, group size, sub-channels, and slots of uplink and broadcast at a fixed rate.
+            seed: seed of the run; that of the channel replaces it.
+            uplink_slots: slots of an uplink at a fixed rate, if not those of a broadcast.
+            uplinks_only: accept devices that can hardly ever receive a model.
+            until: the deadline of the only schedule that it is for: uplinks are not followed beyond.
+
+        Raises:
+            UserError: the trace is malformed or has changed, or a device can never send an update.
+        """
+        if scenario.devices > MOST_DEVICES:
+            raise InputError("devices", scenario.devices, f"at most {MOST_DEVICES:,} with a radio link")
+        hertz = self.bandwidth_hz / (scenario.sub_channels if self.band == "divided" else 1)
+        budget = Budget(hertz, self.slot_ms / 1000, self.power_dbm, self.noise_figure_db)
+        slots = uplink_slots or scenario.link_slots
+        settings = self._settings(scenario, budget, slots)
+        settings = replace(settings, deadline=NO_DEADLINE if until is None else until)
+        conditions = self.channel.conditions(budget, scenario.devices, scenario.deadline, seed)
+        if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
+            self._refuse_trace_of_bits(conditions)
+            # The trace says what a slot carries, both ways.
+            scale = conditions.bits_at_unit_efficiency
+            settings = replace(settings, uplink_scale=scale, broadcast_scale=scale, broadcast_gain=1.0)
+        link = RadioLink(conditions, self.rate, settings)
+        # With the draws of plans, not those that will happen: only the distribution of the channel counts.
+        snr = conditions.snr(0, CHECKED_BLOCKS, planning=True)
+        self._refuse_unreachable(link, snr, uplinks_only=uplinks_only)
+        return link
+
+    @abstractmethod
+    def _settings(self, scenario: Scenario, budget: Budget, slots: int) -> LinkSettings:
+        """Return sizes, limits and scales of uplinks and broadcasts, without a deadline."""
+
+    @abstractmethod
+    def _refuse_trace_of_bits(self, conditions: TraceConditions) -> None:
+        """Refuse a trace of bits where an SNR is needed, and options that say how bits follow from one."""
+
+    @abstractmethod
+    def _refuse_unreachable(self, link: RadioLink, snr: Floats, *, uplinks_only: bool) -> None:
+        """Raise an InputError if a device could hardly ever send an update, or receive a model."""
+
+    def _refuse_silent(
+        self, link: RadioLink, snr: Floats, bits: Floats, verb: str, power: tuple[str, float]
+    ) -> None:
+        """Raise an InputError if there is a device without bits in any block."""
+        silent = np.flatnonzero(bits <= 0)
+        if not len(silent):
+            return
+        others = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+        mean = 10 * np.log10(max(float(snr[:, silent[0]].mean()), 1e-30))
+        what = f"device {silent[0] + 1}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
+        if isinstance(link.conditions, TraceConditions):
+            if link.conditions.trace.quantity == "bits":  # there is no SNR
+                what = f"device {silent[0] + 1}{others} has no bits in {CHECKED_BLOCKS} rows"
+            raise InputError("radio_trace", self._trace, f"one with better channels: {what}")
+        name, value = power
+        raise InputError(name, f"{value:g}", f"higher, or devices nearer: {what}")
+
+    @property
+    def _trace(self) -> str:
+        return str(getattr(self.channel, "path", ""))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateAdaptive(RadioOptions):
+    """An uplink takes the slots until its bits are through, at the rate that the channel allows.
+
+    Attributes:
+        rate: Rate at an SNR: shannon, or the schemes of 3GPP's cqi table.
+        slot_ms: Duration of a slot in milliseconds, also for joules. Follows --cpu-slot-ms if that is
+            given. Refused with a --radio-threshold-db, where only joules would depend on it: --slot-seconds.
+        bits: Bits of an uplink. Default: those of the model's update.
+        broadcast_bits: Bits of a broadcast. Default: 32 for each number of the model.
+        device_noise_figure_db: Noise figure of a device's receiver in dB.
+        server_power_dbm: Transmit power of the server in dBm.
+        give_up_slots: Slots after which an uplink of rate-adaptive is lost.
+        quantile: Quantile of the random slots of an uplink that plans assume: just-in-time delivery,
+            batteries, and the choice of the shortest uplink.
+    """
+
+    rate: Annotated[Rate, RATE] = Shannon()  # noqa: RUF009
+    slot_ms: SlotMs = USUAL_SLOT_MS
+    bits: Bits | None = None
+    broadcast_bits: Bits | None = None
+    device_noise_figure_db: NoiseFigure = 9.0
+    server_power_dbm: Decibels = 43.0
+    give_up_slots: Slots = 10_000
+    quantile: Annotated[float, Range(least=0.01, most=0.99)] = 0.25
+
+    @property
+    def needs_slot(self) -> bool:
+        """Always true: the slots of an uplink depend on how long one lasts."""
+        return True
+
+    @property
+    def lacks_bits(self) -> bool:
+        """True if the size of a message is not given."""
+        return self.bits is None or self.broadcast_bits is None
+
+    def with_bits(self, update_bits: int, model_bits: int) -> RateAdaptive:
+        """Return the link with the bits of an uplink and of a broadcast, unless they are given."""
+        bits, broadcast = self.bits or update_bits, self.broadcast_bits or model_bits
+        return replace(self, bits=bits, broadcast_bits=broadcast)
+
+    def _settings(self, scenario: Scenario, budget: Budget, slots: int) -> LinkSettings:  # noqa: ARG002
+        # Path loss, fading and antennas are the same both ways: a broadcast differs in transmit power,
+        # noise figure and bandwidth, which the noise is proportional to.
+        more_power = self.server_power_dbm - self.power_dbm
+        more_noise = self.device_noise_figure_db - self.noise_figure_db
+        coherence = self.channel.coherence_slots
+        return LinkSettings(
+            fixed_slots=0,
+            threshold=inf,
+            update_bits=_message("radio_bits", self.bits, coherence),
+            broadcast_bits=_message("radio_broadcast_bits", self.broadcast_bits, coherence),
+            broadcast_slots=scenario.link_slots,
+            give_up_slots=self.give_up_slots,
+            uplink_scale=budget.hertz * budget.seconds,
+            broadcast_scale=self.bandwidth_hz * budget.seconds,
+            broadcast_gain=10 ** ((more_power - more_noise) / 10) * budget.hertz / self.bandwidth_hz,
+            group_size=scenario.group_size,
+            quantile=self.quantile,
+        )
+
+    def _refuse_trace_of_bits(self, conditions: TraceConditions) -> None:  # noqa: ARG002
+        needed = RateAdaptive(
+            channel=self.channel,
+            bits=self.bits,
+            broadcast_bits=self.broadcast_bits,
+            give_up_slots=self.give_up_slots,
+            quantile=self.quantile,
+        )
+        usual = table_of(needed, PREFIX)
+        for name, value in table_of(self, PREFIX).items():
+            if value != usual.get(name):
+                raise NoEffectError(name, value, "with a trace of bits")
+
+    def _refuse_unreachable(self, link: RadioLink, snr: Floats, *, uplinks_only: bool) -> None:
+        up, down = (bits.mean(axis=0) for bits in (link.uplink_bits(snr), link.broadcast_bits(snr)))
+        self._refuse_silent(link, snr, up, "send an update", ("radio_power_dbm", self.power_dbm))
+        if not uplinks_only:
+            power = "radio_server_power_dbm", self.server_power_dbm
+            self._refuse_silent(link, snr, down, "receive a model", power)
+        slots = link.update_bits / up
+        if slots.max() > link.give_up_slots:
+            device = int(slots.argmax())
+            takes = f"takes device {device + 1} {slots[device]:,.0f} slots on average"
+            allowed = f"larger: an update of {link.update_bits:,} bits {takes}"
+            raise InputError("radio_give_up_slots", link.give_up_slots, allowed)
+
+
+def _message(name: str, bits: int | None, coherence_slots: int = 1) -> int:
+    """Return the bits of a message; times the slots of a block they must fit 64 bits."""
+    if bits is None:
+        raise MissingError(name, "given, because the size of the model is not known")
+    most = (2**63 - 1) // coherence_slots
+    if bits > most:
+        raise InputError(name, bits, f"at most {most:,} with radio_coherence_slots {coherence_slots}")
+    return bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeededSnr:
+    """The SNR at which the bits of an uplink just fit into its slots by Shannon's formula with the gap.
+
+    Attributes:
+        gap_db: SNR gap to Shannon's capacity in dB, also of the thresholds of the cqi table.
+        slot_ms: Duration of a slot in milliseconds, also for joules.
+        bits: Bits of an uplink. Default: those of the model's update.
+    """
+
+    gap_db: Gap = 0.0
+    slot_ms: SlotMs = USUAL_SLOT_MS
+    bits: Bits | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def snr(self, symbols: float) -> float:
+        """Return the linear SNR that an uplink of ``symbols`` hertz-seconds needs."""
+        efficiency = _message("radio_bits", self.bits) / symbols
+        if efficiency > MOST_EFFICIENCY:
+            allowed = f"fewer: {efficiency:,.0f} bits per second and hertz would be needed"
+            raise InputError("radio_bits", self.bits, allowed)
+        return Shannon(gap_db=self.gap_db).snr_for(efficiency)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenSnr:
+    """An SNR that is given: neither the bits of an uplink nor the duration of a slot matters.
+
+    Attributes:
+        threshold_db: SNR below which an uplink of fixed-rate is lost. Default: the SNR at which its
+            bits just fit into its slots by Shannon's formula with the gap.
+    """
+
+    slot_ms: ClassVar[float] = USUAL_SLOT_MS  # for joules only
+    bits: ClassVar[None] = None
+    threshold_db: Decibels
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def snr(self, symbols: float) -> float:  # noqa: ARG002
+        """Return the threshold as a linear SNR."""
+        return float(10 ** (self.threshold_db / 10))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedRate(RadioOptions):
+    """An uplink takes fixed slots, and is lost if the SNR is below a threshold in any of them.
+
+    Broadcasts take fixed slots and always arrive.
+
+    Attributes:
+        threshold: The SNR below which an uplink is lost: given, or the one that its bits need.
+    """
+
+    threshold: Annotated[NeededSnr | GivenSnr, Either((NeededSnr, GivenSnr))] = NeededSnr()
+
+    @property
+    def rate(self) -> Rate:
+        """Shannon's formula, of which the threshold is all that matters."""
+        return Shannon()
+
+    @property
+    def slot_ms(self) -> float:
+        """Duration of a slot in milliseconds."""
+        return self.threshold.slot_ms
+
+    @property
+    def needs_slot(self) -> bool:
+        """False if the threshold is given."""
+        return isinstance(self.threshold, NeededSnr)
+
+    @property
+    def lacks_bits(self) -> bool:
+        """True if the threshold follows from the bits of an uplink, and they are not given."""
+        return isinstance(self.threshold, NeededSnr) and self.threshold.bits is None
+
+    def with_bits(self, update_bits: int, model_bits: int) -> FixedRate:  # noqa: ARG002
+        """Return the link with the bits of an uplink, unless they are given or do not matter."""
+        if not isinstance(self.threshold, NeededSnr):
+            return self
+        return replace(self, threshold=replace(self.threshold, bits=self.threshold.bits or update_bits))
+
+    def _settings(self, scenario: Scenario, budget: Budget, slots: int) -> LinkSettings:
+        return LinkSettings(
+            fixed_slots=slots,
+            threshold=self.threshold.snr(slots * budget.hertz * budget.seconds),
+            update_bits=self.threshold.bits or slots,  # with a given threshold any will do
+            broadcast_slots=scenario.link_slots,
+            uplink_scale=budget.hertz * budget.seconds,
+        )
+
+    def _refuse_trace_of_bits(self, conditions: TraceConditions) -> None:  # noqa: ARG002
+        raise InputError("radio_trace", self._trace, "one of snr_db with radio_link fixed-rate")
+
+    def _refuse_unreachable(self, link: RadioLink, snr: Floats, *, uplinks_only: bool) -> None:  # noqa: ARG002
+        threshold = float(decibels(np.array(link.settings.threshold)))
+        verb, power = f"send an update: the threshold is {threshold:.1f} dB", self.power_dbm
+        self._refuse_silent(link, snr, link.uplink_bits(snr).mean(axis=0), verb, ("radio_power_dbm", power))
+
+
+LINKS: Mapping[str, Any] = {"": FixedSlots, "rate-adaptive": RateAdaptive, "fixed-rate": FixedRate}
+LINK = Choice("radio_link", LINKS, prefix=PREFIX, own=(2,))
+LinkChoice = Annotated[Any, LINK]
+"""The link of a run: a value of one of the classes above, a function, or a `UserFunction`."""
