@@ -3,13 +3,15 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.learning.cnn_task import FastCnn
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.fastcnn.kernels import FastCnn
 
 SHAPE = (2, 14, 13)
 OFFSET, SCALE = (0.1, 0.2), (0.3, 0.4)
@@ -27,6 +29,17 @@ def network(request: pytest.FixtureRequest) -> FastCnn:
     return FastCnn(request.param, offset=OFFSET, scale=SCALE)
 
 
+def train(
+    network: FastCnn,
+    model: Vector,
+    images: NDArray[Any],
+    labels: Any,
+    batches: NDArray[Any],
+    rate: float,
+) -> Vector:
+    return network.train_each(model, images, labels, batches[np.newaxis], [rate])[0]
+
+
 @pytest.fixture
 def start(network: FastCnn) -> Vector:
     return network.architecture.initial_parameters(np.random.default_rng(0))
@@ -37,38 +50,38 @@ def test_training_is_gradient_descent_batch_by_batch(network: FastCnn, start: Ve
     model, batches = start, np.random.default_rng(0).integers(0, 50, (6, size))
     for batch in batches:
         model = model - np.float32(0.1) * network.gradient(model, IMAGES[batch], LABELS[batch])[1]
-    assert network.train(start, IMAGES, LABELS, batches, 0.1) == pytest.approx(model, rel=1e-5, abs=1e-6)
+    assert train(network, start, IMAGES, LABELS, batches, 0.1) == pytest.approx(model, rel=1e-5, abs=1e-6)
 
 
 def test_training_in_two_halves_is_training_in_one_go_to_the_bit(network: FastCnn, start: Vector) -> None:
-    half = network.train(start, IMAGES, LABELS, BATCHES[:3], 0.1)
-    whole = network.train(start, IMAGES, LABELS, BATCHES, 0.1)
-    assert np.array_equal(network.train(half, IMAGES, LABELS, BATCHES[3:], 0.1), whole)
+    half = train(network, start, IMAGES, LABELS, BATCHES[:3], 0.1)
+    whole = train(network, start, IMAGES, LABELS, BATCHES, 0.1)
+    assert np.array_equal(train(network, half, IMAGES, LABELS, BATCHES[3:], 0.1), whole)
 
 
 def test_training_lowers_the_loss(network: FastCnn, start: Vector) -> None:
     batches = np.tile(np.arange(50), (400, 1))
-    trained = network.train(start, IMAGES, LABELS, batches, 0.1)
+    trained = train(network, start, IMAGES, LABELS, batches, 0.1)
     assert network.evaluate(trained, IMAGES, LABELS)[0] < 0.8 * network.evaluate(start, IMAGES, LABELS)[0]
 
 
 def test_training_for_no_steps_changes_nothing(network: FastCnn, start: Vector) -> None:
     batches = np.zeros((0, 5), np.int64)
-    assert np.array_equal(network.train(start, IMAGES, LABELS, batches, 0.1), start)
+    assert np.array_equal(train(network, start, IMAGES, LABELS, batches, 0.1), start)
 
 
 def test_training_leaves_its_arguments_alone(network: FastCnn, start: Vector) -> None:
     given = [start.copy(), IMAGES.copy(), LABELS.copy(), BATCHES.copy()]
     for array in given:
         array.flags.writeable = False
-    network.train(*given, 0.1)
+    train(network, *given, 0.1)
     assert np.array_equal(given[0], start)
 
 
 def test_images_need_not_be_contiguous(network: FastCnn, start: Vector) -> None:
     transposed = np.ascontiguousarray(IMAGES.transpose(3, 2, 1, 0)).transpose(3, 2, 1, 0)
-    expected = network.train(start, IMAGES, LABELS, BATCHES, 0.1)
-    assert np.array_equal(network.train(start, transposed, LABELS, BATCHES, 0.1), expected)
+    expected = train(network, start, IMAGES, LABELS, BATCHES, 0.1)
+    assert np.array_equal(train(network, start, transposed, LABELS, BATCHES, 0.1), expected)
 
 
 def test_evaluation_sums_the_losses_of_single_images(network: FastCnn, start: Vector) -> None:
@@ -91,16 +104,16 @@ def test_evaluating_nothing_is_zero(network: FastCnn, start: Vector) -> None:
 
 def test_results_are_the_same_to_the_bit_with_many_threads(network: FastCnn, start: Vector) -> None:
     rates = np.linspace(0.01, 0.2, 40)
-    alone = [network.train(start, IMAGES, LABELS, BATCHES, rate) for rate in rates]
+    alone = [train(network, start, IMAGES, LABELS, BATCHES, rate) for rate in rates]
     with ThreadPoolExecutor(8) as threads:
-        together = list(threads.map(lambda rate: network.train(start, IMAGES, LABELS, BATCHES, rate), rates))
+        together = list(threads.map(lambda rate: train(network, start, IMAGES, LABELS, BATCHES, rate), rates))
     assert all(np.array_equal(one, other) for one, other in zip(alone, together, strict=True))
 
 
 def test_a_call_does_not_remember_the_one_before(network: FastCnn, start: Vector) -> None:
     fresh = FastCnn(network.architecture, offset=OFFSET, scale=SCALE)
     expected = fresh.gradient(start, IMAGES[:3], LABELS[:3])[1]
-    network.train(np.full_like(start, np.nan), IMAGES, LABELS, BATCHES, 0.1)
+    train(network, np.full_like(start, np.nan), IMAGES, LABELS, BATCHES, 0.1)
     network.evaluate(start, 255 - IMAGES, LABELS)
     assert np.array_equal(network.gradient(start, IMAGES[:3], LABELS[:3])[1], expected)
 
@@ -108,7 +121,7 @@ def test_a_call_does_not_remember_the_one_before(network: FastCnn, start: Vector
 def test_other_threads_run_during_training(network: FastCnn, start: Vector) -> None:
     batches = np.tile(np.arange(50), (10_000, 1))
     with ThreadPoolExecutor(1) as threads:
-        training = threads.submit(network.train, start, IMAGES, LABELS, batches, 0.01)
+        training = threads.submit(train, network, start, IMAGES, LABELS, batches, 0.01)
         turns = 0
         while not training.done():
             time.sleep(0.001)
@@ -122,7 +135,7 @@ def test_a_diverged_model_gives_a_diverged_result_and_nothing_worse(
 ) -> None:
     model = start.copy()
     model[3] = value
-    trained = network.train(model, IMAGES, LABELS, BATCHES, 0.1)
+    trained = train(network, model, IMAGES, LABELS, BATCHES, 0.1)
     loss, correct = network.evaluate(model, IMAGES, LABELS)
     assert not np.isfinite(trained).all() or abs(trained).max() > 1e20
     assert not np.isfinite(loss) or loss > 1e20
@@ -162,7 +175,7 @@ def test_what_cannot_be_trained_is_refused_with_a_reason(
 ) -> None:
     given = {"model": start, "images": IMAGES, "labels": LABELS, "batches": BATCHES} | changed
     with pytest.raises(ValueError, match=message):
-        network.train(**given, learning_rate=0.1)
+        train(network, **given, rate=0.1)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [([0.1], [0.1]), ([0.1, 0.2], [0.1, 0.0])])
@@ -179,12 +192,12 @@ def test_a_gradient_of_no_images_is_refused(network: FastCnn, start: Vector) -> 
 def test_the_next_process_starts_without_compiling() -> None:
     for architecture in (CNN, MLP):
         model = architecture.initial_parameters(GENERATOR)
-        FastCnn(architecture, offset=OFFSET, scale=SCALE).train(model, IMAGES, LABELS, BATCHES, 0.1)
+        train(FastCnn(architecture, offset=OFFSET, scale=SCALE), model, IMAGES, LABELS, BATCHES, 0.1)
     program = """
 import numpy as np
 from numba.core import event
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.cnn_task import FastCnn
+from slotwise.learning.fastcnn.kernels import FastCnn
 
 class Listener(event.Listener):
     def on_start(self, seen):
@@ -197,7 +210,7 @@ for convolutions in (), ((2, 3),):
     architecture = Architecture((1, 6, 6), convolutions, (), 2)
     network = FastCnn(architecture, offset=[0.0], scale=[1.0])
     model = np.zeros(architecture.parameters, np.float32)
-    network.train(model, np.zeros((1, 1, 6, 6), np.uint8), [0], [[0]], 0.1)
+    network.train_each(model, np.zeros((1, 1, 6, 6), np.uint8), [0], [[[0]]], [0.1])
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -1,21 +1,19 @@
-"""CnnTask: the built-in networks on images; FastCnn: such a network on the numba kernels."""
+"""CnnTask: the built-in networks on images, trained by numba kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.data.dataset import Bytes, Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.fastcnn.batches import draw_each
-from slotwise.learning.fastcnn.kernels import Kept, make_kernels, read_only
+from slotwise.learning.fastcnn.kernels import FastCnn, Kept
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
 from slotwise.learning.optimizer import Optimizer, Step
 from slotwise.learning.randomness import Purpose, generator
@@ -170,116 +168,3 @@ def _check_images(dataset: Dataset, architecture: Architecture) -> None:
     if smallest < 0 or largest >= architecture.classes:
         wrong, most = smallest if smallest < 0 else largest, architecture.classes - 1
         raise UserError(f"CnnTask: the data has label {wrong}; labels of this architecture are 0 to {most}")
-
-
-class FastCnn:
-    """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
-
-    Without convolutions it is an MLP, or multinomial logistic regression, with kernels of their own. A call
-    uses one core and releases the interpreter lock, so several threads can call at once. The result depends
-    on the arguments only, to the last bit.
-    """
-
-    def __init__(
-        self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
-    ) -> None:
-        """Standardise a pixel x of channel c (0..255) as (x / 255 - offset[c]) / scale[c]."""
-        channels = architecture.input_shape[0]
-        if len(offset) != channels or len(scale) != channels:
-            raise ValueError(f"offset and scale need one number for each of the {channels} channels")
-        if not all(deviation > 0 for deviation in scale):
-            raise ValueError(f"scale must be positive, not {list(scale)}")
-        self.architecture = architecture
-        self._kernels = make_kernels(architecture, offset, scale)
-        self._idle: list[Any] = []
-
-    def train(
-        self, model: Vector, images: Bytes, labels: ArrayLike, batches: ArrayLike, learning_rate: float
-    ) -> Vector:
-        """Take one step of gradient descent on the mean cross-entropy of each batch; return the new model.
-
-        `batches` is [steps, batch]: numbers of images.
-        """
-        steps = np.asarray(batches)
-        if steps.ndim != 2:
-            raise ValueError(f"batches must be [steps, batch], not {list(steps.shape)}")
-        return self.train_each(model, images, labels, steps[np.newaxis], [learning_rate])[0]
-
-    def train_each(
-        self, model: Vector, images: Bytes, labels: ArrayLike, batches: ArrayLike, rates: Sequence[float],
-        kept: Kept | None = None,
-    ) -> list[Vector]:  # fmt: skip
-        """Do several trainings from one model, see `train`; `batches` is [trainings, steps, batch].
-
-        `kept` says what dropout keeps, [trainings, steps, batch, values]: channels of the last convolution,
-        then inputs of the last dense layer. Without it nothing is dropped.
-        """
-        steps = read_only(batches, np.int64)
-        if steps.ndim != 3 or steps.shape[2] == 0:
-            wanted = "[trainings, steps, batch], at least one sample"
-            raise ValueError(f"batches must be {wanted}, not {list(steps.shape)}")
-        if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
-            raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
-        start, pixels, answers = self._checked(model, images, labels, steps)
-        self._check_kept(kept, steps.shape)
-        with self._workspace() as work:
-            return self._kernels.train_each(work, start, pixels, steps, answers, kept, rates)
-
-    def gradient(
-        self, model: Vector, images: Bytes, labels: ArrayLike, kept: Kept | None = None
-    ) -> tuple[float, Vector]:
-        """Return the mean cross-entropy over the images, and its gradient as a model vector.
-
-        `kept` is [images, values], see `train_each`.
-        """
-        if len(images) == 0:
-            raise ValueError("a gradient needs at least one image")
-        given = self._checked(model, images, labels, np.arange(len(images)))
-        self._check_kept(kept, (len(images),))
-        with self._workspace() as work:
-            return self._kernels.gradient(work, *given, kept)
-
-    def evaluate(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, int]:
-        """Return the sum of the cross-entropies over the images, and the number classified correctly."""
-        given = self._checked(model, images, labels, np.arange(len(images)))
-        with self._workspace() as work:
-            return self._kernels.evaluate(work, *given)
-
-    def __getstate__(self) -> dict[str, object]:
-        """Pickle everything but the workspaces, which another process makes for itself."""
-        return {**self.__dict__, "_idle": []}
-
-    @contextmanager
-    def _workspace(self) -> Iterator[Any]:
-        """Take an idle workspace of an earlier call, or make one if all are in use."""
-        try:
-            work = self._idle.pop()
-        except IndexError:  # not asked beforehand: another thread may take the last one
-            work = self._kernels.make_workspace()
-        try:
-            yield work
-        finally:
-            self._idle.append(work)
-
-    def _check_kept(self, kept: Kept | None, shape: tuple[int, ...]) -> None:
-        """Refuse what the kernels would read beyond its end."""
-        wanted = (*shape, sum(self.architecture.dropped_sizes))
-        if kept is not None and (kept.shape != wanted or not wanted[-1]):
-            raise ValueError(f"kept must be {list(wanted)}, and omitted without dropout: {list(kept.shape)}")
-
-    def _checked(
-        self, model: Vector, images: Bytes, labels: ArrayLike, chosen: NDArray[np.int64]
-    ) -> tuple[Vector, Bytes, NDArray[np.int64]]:
-        """Return model, images and labels of the chosen images for the kernels, which check nothing."""
-        shape, size, every = self.architecture.input_shape, self.architecture.parameters, np.asarray(labels)
-        if every.shape != (len(images),):
-            raise ValueError(f"{len(images)} images need as many labels, not {every.shape}")
-        answers = read_only(every[chosen], np.int64)
-        if answers.size and not 0 <= answers.min() <= answers.max() < self.architecture.classes:
-            raise ValueError(f"labels must be 0 to {self.architecture.classes - 1}")
-        if model.shape != (size,):
-            raise ValueError(f"the model must have {size} numbers, not {model.shape}")
-        if images.dtype != np.uint8 or images.shape[1:] != shape:
-            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
-        pixels = images.reshape(len(images), prod(shape))
-        return read_only(model, np.float32), read_only(pixels, np.uint8), answers

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from slotwise.learning.cnn_task import FastCnn
 from slotwise.learning.fastcnn import kernels
 from slotwise.learning.fastcnn.architecture import Architecture, Plan, Workspace, make_workspace
 from slotwise.learning.fastcnn.dense_layout import DensePlan, DenseWorkspace, make_dense_workspace
+from slotwise.learning.fastcnn.kernels import FastCnn
 
 OFFSET, SCALE = 4 * (0.25, 0.5, 0.0), 4 * (0.5, 1.0, 0.25)
 few = settings(max_examples=80, deadline=None, derandomize=True)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.architecture import LANES
-from slotwise.learning.fastcnn.lists import append_filters, append_places
+from slotwise.learning.fastcnn.instructions import append_filters, append_places
 from slotwise.learning.fastcnn.vectors import (
     Tile,
     address,

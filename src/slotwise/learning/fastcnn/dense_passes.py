@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.architecture import LANES
-from slotwise.learning.fastcnn.bits import exponential, lane_max
-from slotwise.learning.fastcnn.dense_layout import BLOCK, DensePlan, DenseWorkspace
-from slotwise.learning.fastcnn.dense_model import read_model, write_model
+from slotwise.learning.fastcnn.dense_layout import BLOCK, DensePlan, DenseWorkspace, read_model, write_model
+from slotwise.learning.fastcnn.instructions import exponential, lane_max
 from slotwise.learning.fastcnn.pixel_layer import add_pixel_gradient, add_pixels, read_pixels
 from slotwise.learning.fastcnn.vectors import (
     SOURCES,

@@ -1,15 +1,18 @@
-"""Kernels of a network, chosen by its layers: training, gradient and evaluation in a given workspace.
+"""FastCnn: training, gradient and evaluation of a network on kernels that are chosen by its layers.
 
-Arguments are not checked here, see `FastCnn`. Arrays that are read must be read-only and contiguous.
+The kernels check nothing. Images are [number, pixel], models in PyTorch's order; arrays that are read must be
+read-only and contiguous.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slotwise.learning.fastcnn import dense_passes, passes
 from slotwise.learning.fastcnn.architecture import LANES, Architecture, Workspace, make_plan, make_workspace
@@ -21,34 +24,6 @@ Numbers = NDArray[np.int64]
 Kept = NDArray[np.bool_]
 """What dropout keeps, [..., step, sample, value]: channels of the last convolution, then inputs of the last
 dense layer in PyTorch's order."""
-
-
-class Kernels(Protocol):
-    """Compiled functions for one network. Images are [number, pixel], models in PyTorch's order."""
-
-    def make_workspace(self) -> Any:
-        """Allocate the memory of one call."""
-
-    def train_each(
-        self, work: Any, model: Floats, images: Images, batches: Numbers, answers: Numbers, kept: Kept | None,
-        rates: Sequence[float],
-    ) -> list[Floats]:  # fmt: skip
-        """Return the models after one step per batch; batches and answers are [training, step, sample]."""
-
-    def gradient(
-        self, work: Any, model: Floats, images: Images, answers: Numbers, kept: Kept | None
-    ) -> tuple[float, Floats]:
-        """Return the mean loss over the images, and its gradient."""
-
-    def evaluate(self, work: Any, model: Floats, images: Images, answers: Numbers) -> tuple[float, int]:
-        """Return the sum of the losses, and the number of images classified correctly."""
-
-
-def make_kernels(architecture: Architecture, offset: Sequence[float], scale: Sequence[float]) -> Kernels:
-    """Return the kernels of a network; a pixel x of channel c becomes (x / 255 - offset[c]) / scale[c]."""
-    # The dense kernels have no dropout.
-    kind = ConvolutionKernels if architecture.convolutions or architecture.dropout else DenseKernels
-    return kind(architecture, offset, scale)
 
 
 class ConvolutionKernels:
@@ -160,3 +135,108 @@ def read_only(array: Any, kind: type[np.generic]) -> NDArray[Any]:
     view = np.require(array, kind, ["C", "A"]).view()
     view.flags.writeable = False
     return view
+
+
+class FastCnn:
+    """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
+
+    Without convolutions it is an MLP, or multinomial logistic regression, with kernels of their own. A call
+    uses one core and releases the interpreter lock, so several threads can call at once. The result depends
+    on the arguments only, to the last bit.
+    """
+
+    def __init__(
+        self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
+    ) -> None:
+        """Standardise a pixel x of channel c (0..255) as (x / 255 - offset[c]) / scale[c]."""
+        channels = architecture.input_shape[0]
+        if len(offset) != channels or len(scale) != channels:
+            raise ValueError(f"offset and scale need one number for each of the {channels} channels")
+        if not all(deviation > 0 for deviation in scale):
+            raise ValueError(f"scale must be positive, not {list(scale)}")
+        self.architecture = architecture
+        # The dense kernels have no dropout.
+        kind = ConvolutionKernels if architecture.convolutions or architecture.dropout else DenseKernels
+        self._kernels: ConvolutionKernels | DenseKernels = kind(architecture, offset, scale)
+        self._idle: list[Any] = []
+
+    def train_each(
+        self, model: Floats, images: Images, labels: ArrayLike, batches: ArrayLike, rates: Sequence[float],
+        kept: Kept | None = None,
+    ) -> list[Floats]:  # fmt: skip
+        """Do several trainings from one model: a step of gradient descent on the mean loss of each batch.
+
+        `batches` is [trainings, steps, batch]: numbers of images.
+
+        `kept` says what dropout keeps, [trainings, steps, batch, values]: channels of the last convolution,
+        then inputs of the last dense layer. Without it nothing is dropped.
+        """
+        steps = read_only(batches, np.int64)
+        if steps.ndim != 3 or steps.shape[2] == 0:
+            wanted = "[trainings, steps, batch], at least one sample"
+            raise ValueError(f"batches must be {wanted}, not {list(steps.shape)}")
+        if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
+            raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
+        start, pixels, answers = self._checked(model, images, labels, steps)
+        self._check_kept(kept, steps.shape)
+        with self._workspace() as work:
+            return self._kernels.train_each(work, start, pixels, steps, answers, kept, rates)
+
+    def gradient(
+        self, model: Floats, images: Images, labels: ArrayLike, kept: Kept | None = None
+    ) -> tuple[float, Floats]:
+        """Return the mean cross-entropy over the images, and its gradient as a model vector.
+
+        `kept` is [images, values], see `train_each`.
+        """
+        if len(images) == 0:
+            raise ValueError("a gradient needs at least one image")
+        given = self._checked(model, images, labels, np.arange(len(images)))
+        self._check_kept(kept, (len(images),))
+        with self._workspace() as work:
+            return self._kernels.gradient(work, *given, kept)
+
+    def evaluate(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[float, int]:
+        """Return the sum of the cross-entropies over the images, and the number classified correctly."""
+        given = self._checked(model, images, labels, np.arange(len(images)))
+        with self._workspace() as work:
+            return self._kernels.evaluate(work, *given)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle everything but the workspaces, which another process makes for itself."""
+        return {**self.__dict__, "_idle": []}
+
+    @contextmanager
+    def _workspace(self) -> Iterator[Any]:
+        """Take an idle workspace of an earlier call, or make one if all are in use."""
+        try:
+            work = self._idle.pop()
+        except IndexError:  # not asked beforehand: another thread may take the last one
+            work = self._kernels.make_workspace()
+        try:
+            yield work
+        finally:
+            self._idle.append(work)
+
+    def _check_kept(self, kept: Kept | None, shape: tuple[int, ...]) -> None:
+        """Refuse what the kernels would read beyond its end."""
+        wanted = (*shape, sum(self.architecture.dropped_sizes))
+        if kept is not None and (kept.shape != wanted or not wanted[-1]):
+            raise ValueError(f"kept must be {list(wanted)}, and omitted without dropout: {list(kept.shape)}")
+
+    def _checked(
+        self, model: Floats, images: Images, labels: ArrayLike, chosen: NDArray[np.int64]
+    ) -> tuple[Floats, Images, NDArray[np.int64]]:
+        """Return model, images and labels of the chosen images for the kernels, which check nothing."""
+        shape, size, every = self.architecture.input_shape, self.architecture.parameters, np.asarray(labels)
+        if every.shape != (len(images),):
+            raise ValueError(f"{len(images)} images need as many labels, not {every.shape}")
+        answers = read_only(every[chosen], np.int64)
+        if answers.size and not 0 <= answers.min() <= answers.max() < self.architecture.classes:
+            raise ValueError(f"labels must be 0 to {self.architecture.classes - 1}")
+        if model.shape != (size,):
+            raise ValueError(f"the model must have {size} numbers, not {model.shape}")
+        if images.dtype != np.uint8 or images.shape[1:] != shape:
+            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
+        pixels = images.reshape(len(images), prod(shape))
+        return read_only(model, np.float32), read_only(pixels, np.uint8), answers

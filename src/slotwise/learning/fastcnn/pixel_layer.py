@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.architecture import LANES
-from slotwise.learning.fastcnn.bits import copy_bytes, lowest_bit, transpose_bits
 from slotwise.learning.fastcnn.dense_layout import BLOCK, DensePlan, DenseWorkspace
+from slotwise.learning.fastcnn.instructions import copy_bytes, lowest_bit, transpose_bits
 from slotwise.learning.fastcnn.vectors import (
     Tile,
     broadcast,
