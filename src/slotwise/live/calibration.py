@@ -6,9 +6,9 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, isfinite
+from math import ceil, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from slotwise.errors import InputError, UserError
 from slotwise.files import check_writable, write_atomically, write_csv
 from slotwise.fleet import Fleet
 from slotwise.live.server.timings import FILE, Timing
+from slotwise.options import Range
+from slotwise.options.checks import check_fields
 from slotwise.runs import RunFolder
-from slotwise.scenario import check_fields
 
 SLACK = 1.1  # of a slot that is chosen here: it is this much longer than the median uplink
 ROUNDING = 1e-9  # of a slot, so that a time of exactly one slot is one slot
@@ -104,15 +105,11 @@ class CalibrationConfig:
         quantile: Share of a device's trainings and uplinks that must fit into its slots.
     """
 
-    slot_ms: float | None = None
-    quantile: float = 0.9
+    slot_ms: Annotated[float | None, Range(above=0)] = None
+    quantile: Annotated[float, Range(above=0, most=1)] = 0.9
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.slot_ms is not None and not 0 < self.slot_ms < inf:
-            raise InputError("slot_ms", self.slot_ms, "a number of milliseconds above 0")
-        if not 0 < self.quantile <= 1:
-            raise InputError("quantile", self.quantile, "a number above 0 and at most 1")
 
 
 def calibrate(run: Path | str, **options: Any) -> Calibration:

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from slotwise.data.facts import FOUND_IN_FOLDER, DataName, PartitionName
 from slotwise.errors import InputError, UserError
@@ -22,7 +21,8 @@ from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
-from slotwise.options import names_of
+from slotwise.options import Range, names_of
+from slotwise.options.checks import check_fields
 from slotwise.scenario import whole
 from slotwise.user_code import load_function
 
@@ -69,14 +69,11 @@ class DeviceConfig:
     data_folder: str | None = None
     task: str | None = None
     local_step: str | None = None
-    timeout: float = 60.0
-    keepalive: int = KEEPALIVE
+    timeout: Annotated[float, Range(least=0)] = 60.0
+    keepalive: Annotated[int, Range(1, MAX_KEEPALIVE)] = KEEPALIVE
 
     def __post_init__(self) -> None:
-        if not 0 <= self.timeout < inf:
-            raise InputError("timeout", self.timeout, "a number of seconds, at least 0")
-        if whole("keepalive", self.keepalive) > MAX_KEEPALIVE:
-            raise InputError("keepalive", self.keepalive, f"at most {MAX_KEEPALIVE} seconds")
+        check_fields(self)
         if self.task is not None:
             load_function("task", self.task, 1)  # reported at once, not when a server announces a run
         if self.local_step is not None:

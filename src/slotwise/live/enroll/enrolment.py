@@ -10,11 +10,12 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from slotwise.errors import InputError, MissingError
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
-from slotwise.scenario import whole
+from slotwise.options import Range
+from slotwise.options.checks import check_fields
 
 if TYPE_CHECKING:
     from slotwise.live.enroll.enrolment_folder import Host
@@ -48,24 +49,22 @@ class Enrolment:
     """
 
     hosts: Sequence[str]
-    port: int = 8883
+    port: Annotated[int, Range(1, 65_535)] = 8883
     name: str = DEFAULT_NAME
     by_certificate: bool = False
-    largest_model: int = 1_000_000
-    days: int = 3650
+    largest_model: Annotated[int, Range(1, MAX_MODEL)] = 1_000_000
+    days: Annotated[int, Range(1, 36_500)] = 3650
     server: str = ""
     devices: Mapping[int, str] = field(default_factory=dict)
     revoked: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.hosts:
             raise MissingError("host", "the broker's name or address, as devices reach it")
         for text in self.hosts:
             parse_host(text)
         Topics(self.name)
-        for name, most in {"port": 65_535, "largest_model": MAX_MODEL, "days": 36_500}.items():
-            if whole(name, getattr(self, name)) > most:
-                raise InputError(name, getattr(self, name), f"at most {most}")
         if self.by_certificate:
             # A damaged file is reported when it is read, and not when a device is revoked.
             for serial in (*self.devices.values(), *self.revoked):
