@@ -14,7 +14,7 @@ from slotwise.report.progress import Stop
 SPEAKS = """
 import sys
 from rich.console import Console
-from slotwise.cli.live_display import stderr_may_close
+from slotwise.cli.app import stderr_may_close
 
 with stderr_may_close():
     for _ in range(3):

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from slotwise.aggregation import Vector, mean
 from slotwise.learning import Evaluation, TrainingStart
 from slotwise.schedule import IntentionalDelay
+from slotwise.schedule.link import Transmission
 
 SIZE = 500
 LARGE = 60_000
@@ -52,6 +53,28 @@ def make_policy(seed):
 
 def latest_first(waiting, round_number, last_sender):
     return max(waiting)
+
+
+class SlowEvenDevices:
+    """A link on which uplinks of even devices take two slots; with ``lost``, each first one is lost."""
+
+    planned_broadcast_slots = 1
+
+    def __init__(self, devices: int, *, lost: bool) -> None:
+        self.planned_slots, self._lost = [1 + (n % 2 == 0) for n in range(1, devices + 1)], lost
+
+    def uplink(self, device: int, slot: int, attempt: int) -> Transmission:
+        return Transmission(self.planned_slots[device - 1], self._lost and attempt == 0)
+
+    def broadcast(self, receivers: Sequence[int], slot: int) -> int:
+        return 1
+
+    def snr_db(self, slot: int) -> Vector:
+        return np.zeros(len(self.planned_slots))
+
+
+def make_link(scenario, seed, lost: bool = False):
+    return SlowEvenDevices(scenario.devices, lost=lost)
 
 
 def half_step(model, contributions):

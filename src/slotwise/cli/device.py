@@ -13,9 +13,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.app import HOPELESS, INTERRUPTED
+from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
-from slotwise.cli.live_display import stderr_may_close
 from slotwise.errors import InputError
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.app import HOPELESS, INTERRUPTED
+from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
-from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table, stderr_may_close
+from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
 from slotwise.errors import MissingError, NoEffectError
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig

@@ -64,6 +64,14 @@ def test_a_command_that_needs_an_extra_names_it_and_leaves_nothing_behind(tmp_pa
     assert {path.name for path in tmp_path.iterdir()} <= {"__pycache__", "sitecustomize.py"}
 
 
+def test_a_device_that_waits_for_a_run_loads_neither_the_server_nor_what_trains():
+    program = "import slotwise.cli.device, slotwise.live.transport.mqtt, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    needless = ("runs", "learning", "schedule", "aggregation", "report", "live.server", "data.dataset")
+    for package in needless:
+        assert f"slotwise.{package}" not in loaded.stdout.split()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
 def test_a_device_that_waits_for_a_run_is_small(tmp_path, monkeypatch):

@@ -70,8 +70,9 @@ def folder(tmp_path):
         {"aggregation": "tasks:half_step"},
         {"aggregation": "fedasync", "schedule": "async"},
         {"radio_link": "rate-adaptive", "radio_bits": 500_000, "radio_broadcast_bits": 800_000},
+        {"radio_link": "tasks:make_link"},
     ],
-    ids=["policy", "selection", "participation", "aggregation rule", "fedasync", "radio"],
+    ids=["policy", "selection", "participation", "aggregation rule", "fedasync", "radio", "link"],
 )
 def test_policies_selections_and_rules_of_the_user_give_the_simulated_model(tmp_path, own):
     config = CONFIG.with_options(compute_slots=3, deadline=60, **own)
@@ -274,7 +275,17 @@ def test_a_rule_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(tmp
     assert folder.description()["model_sha256"] == model_sha256(history.model)
 
 
-def test_a_live_run_with_simulated_attackers_is_refused(tmp_path):
-    with pytest.raises(InputError) as caught:
-        LivePlan.of(CONFIG.with_options(attack="sign-flip", attack_share=0.4))
-    assert caught.value.parameter == "attack"
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        ({"attack": "sign-flip", "attack_share": 0.4}, "attack"),
+        ({"jitter": 0.5}, "jitter"),
+        ({"uplink_loss": 0.1}, "uplink_loss"),
+        ({"radio_link": "tasks:make_link", "radio_link_options": {"lost": True}}, "radio_link"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else "",
+)
+def test_what_only_a_simulation_has_is_refused(options, parameter):
+    with pytest.raises(InputError) as raised:
+        LivePlan.of(CONFIG.with_options(**options))
+    assert raised.value.parameter == parameter
