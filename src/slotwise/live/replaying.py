@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from slotwise.aggregation import Contribution, RuleState, Vector, next_model
-from slotwise.aggregation.norm_bound import NormBounded, only_norms
+from slotwise.aggregation.norm_bound import NormBounded
 from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.checked_task import CheckedTask
@@ -70,10 +70,7 @@ def _last_model(
             contributions.append(Contribution(update, k - version, models[version], device, k, samples))
         base = models[k]
         if k + 1 in rollbacks:
-            # The same steps as in `Aggregator.next_model`, or the models would differ from here on.
-            _, good, below = rollbacks[k + 1]
-            base, rule_state = models[good], only_norms(rule_state)
-            contributions = [c for c in contributions if k - c.staleness < below]
+            base, contributions, rule_state = rollbacks[k + 1].begin(models, contributions, rule_state)
         models[k + 1], rule_state = next_model(rule, base, contributions, rule_state)
         models = {version: model for version, model in models.items() if last_use[version] > k}
     return models[timeline.rounds]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -125,12 +125,9 @@ class Aggregator:
         pending, self._pending = self._pending, None
         base, rule_state = state.models[version - 1], state.rule_state
         if pending is not None:
-            good, below = pending
-            # Round less staleness is the version that an update started on.
-            base, used = state.models[good], [c for c in used if c.round - c.staleness < below]
-            rollback = Rollback(version, good, below)
-            health.roll_back(rollback, explained=bool(health.suspects(below)))
-            rule_state = only_norms(rule_state)  # the rule's own state may be spoiled like the model
+            rollback = Rollback(version, *pending)
+            base, used, rule_state = rollback.begin(state.models, used, rule_state)
+            health.roll_back(rollback, explained=bool(health.suspects(rollback.below)))
         # An overflow is checked below; numpy need not warn of it.
         with np.errstate(over="ignore", invalid="ignore"):
             model, rule_state = next_model(self._rule, base, used, rule_state)
@@ -171,6 +168,15 @@ class Rollback(NamedTuple):
     version: int
     good: int
     below: int
+
+    def begin(
+        self, models: Mapping[int, Vector], used: Iterable[Contribution], rule_state: RuleState
+    ) -> tuple[Vector, list[Contribution], RuleState]:
+        """Return what the round begins with instead: model, updates, and state of the rule."""
+        # Round less staleness is the version that an update started on. The rule's own state may be spoiled
+        # like the model.
+        kept = [sent for sent in used if sent.round - sent.staleness < self.below]
+        return models[self.good], kept, only_norms(rule_state)
 
 
 class DeviceNorms(NamedTuple):
