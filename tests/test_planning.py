@@ -6,7 +6,7 @@ import pytest
 from slotwise import InputError, plan, simulate
 from slotwise.costs import Costs, Powers
 from slotwise.fleet import Fleet, FleetConfig
-from slotwise.planning import divisors
+from slotwise.planning import FleetPlan, divisors
 
 MNIST = {"devices": 100, "compute_slots": 50, "link_slots": 1, "deadline": 50_000}
 CIFAR10 = {"devices": 20, "compute_slots": 4, "link_slots": 1, "deadline": 100_000}
@@ -197,3 +197,23 @@ def test_too_much_to_simulate_is_refused(options: dict[str, Any]) -> None:
 
 def test_costs_that_take_long_are_left_out_unless_asked_for() -> None:
     assert all(not row.costs for row in plan(devices=6, compute_slots=2, deadline=900_000_000, usage=None))
+
+
+def test_participants_and_selections_of_ones_own_are_planned_with() -> None:
+    def slowest(waiting: Any, _round: int, _last: int, *, shift: int = 0) -> Any:
+        return max(waiting, key=lambda one: (one.planned_slots, (one.device + shift) % 4))
+
+    fleet = Fleet(compute_slots=(2,) * 4, link_slots=(1, 1, 1, 9))
+    options: Any = {"devices": 4, "compute_slots": 2, "deadline": 240, "group_sizes": [1], "fleet": fleet}
+    plain, own, near_first = (
+        plan(**options, **changes)[0].as_dict()
+        for changes in ({}, {"participation": slowest}, {"selection": "shortest-uplink"})
+    )
+    assert (plain["sync"]["rounds"], own["sync"]["rounds"]) == (40, 20)  # of 6 slots on average, of 12
+    assert near_first["async"] != plain["async"]
+
+
+def test_equal_devices_are_simulated_where_a_selection_decides() -> None:
+    row = plan(devices=6, compute_slots=3, deadline=100, group_sizes=[2], selection="largest-age")[0]
+    assert isinstance(row, FleetPlan)
+    assert row.devices == "devices"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from slotwise import theory
 from slotwise.costs import Costs, Powers
@@ -15,12 +15,15 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import (
-    POLICIES,
     Asynchronous,
     FleetLink,
+    IntentionalDelay,
     Link,
+    Participation,
+    Policy,
     Schedule,
     Simulator,
+    Synchronous,
     Totals,
     automatic_delay,
     case_of,
@@ -86,7 +89,7 @@ class FleetPlan:
     scenario: Scenario
     schedules: Mapping[str, Totals]  # of the whole run
     costs: CostsBySchedule = field(default_factory=dict, repr=False, compare=False)
-    over_radio: bool = False
+    devices: str = "unequal devices"  # as a title names them
 
     @property
     def fits(self) -> bool:
@@ -114,6 +117,8 @@ def plan(
     group_sizes: Iterable[int] | None = None,
     fleet: Fleet | FleetConfig | None = None,
     link: Callable[[Scenario], Link | None] | None = None,
+    selection: Any = "first-ready",
+    participation: Participation = "round-robin",
     seed: int = 0,
     usage: bool | None = False,
     powers: Powers | None = None,
@@ -129,7 +134,10 @@ def plan(
         group_sizes: values of S; all divisors of N by default.
         fleet: the devices, if they are unequal: every schedule is then simulated.
         link: returns the link of a scenario, such as `RunConfig.make_link`; every schedule is then simulated.
-        seed: seed of a FleetConfig.
+        selection: who sends next, a short name, a function or the name of your own; if it is not first-ready,
+            every schedule is simulated, as with participation other than round-robin and random.
+        participation: who takes part in a round of sync.
+        seed: seed of a FleetConfig and of a random selection and participation.
         usage: True computes the costs of every schedule, None those of idfl alone and only if that takes at
             most a few seconds, False none.
         powers: watts of a device, for costs in joules; they imply usage.
@@ -144,26 +152,45 @@ def plan(
         raise InputError("group_sizes", "none", "at least one group size")
     slots: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
     scenarios = [Scenario(devices=count, group_size=s, sub_channels=sub_channels, **slots) for s in sizes]
+    policies: dict[str, Policy] = {
+        "sync": Synchronous(selection=selection, participation=participation).ready(seed),
+        "async": Asynchronous(selection=selection).ready(seed),
+        "idfl": IntentionalDelay(selection=selection).ready(seed),
+    }
     given = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
-    cases = [(one, *case_of(one, given, link and link(one))) for one in scenarios]
-    # Closed forms hold for equal devices, however they were described.
-    simulators = [simulator_of(one, Asynchronous(), own, channel) for one, own, channel in cases]
-    closed = all(simulator is Simulator.BATCHES for simulator in simulators)
+    cases = [_Case(one, *case_of(one, given, link and link(one)), policies) for one in scenarios]
+    closed = all(case.simulator is Simulator.BATCHES for case in cases)
     counted = SCHEDULES if usage or powers is not None else ("idfl",) if usage is None else ()
-    size = sum(max(most_uplinks(one, None, own), one.devices) for one, own, _ in cases)
+    size = sum(max(most_uplinks(case.scenario, None, case.fleet), count) for case in cases)
     if closed and usage is None and size > QUICKLY_COUNTED:
         counted = ()
-    for (one, own, _), simulator in zip(cases, simulators, strict=True):
+    for case in cases:
         if counted or not closed:
-            refuse_too_many_uplinks(one, None, own, simulator)
-        elif not one.divides:  # no closed form
-            refuse_too_many_groups(one)
-    table = PlanTable(_plan(*case, counted, powers, closed=closed) for case in cases)
+            refuse_too_many_uplinks(case.scenario, None, case.fleet, case.simulator)
+        elif not case.scenario.divides:  # no closed form
+            refuse_too_many_groups(case.scenario)
+    table = PlanTable(_plan(case, counted, powers, closed=closed) for case in cases)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
         known = f"at least {shortest}, the slots of the shortest first round"
         raise InputError("deadline", deadline, known if closed else "long enough for a first round to end")
     return table
+
+
+class _Case(NamedTuple):
+    """One group size, and the policies that are compared."""
+
+    scenario: Scenario
+    fleet: Fleet
+    link: Link
+    policies: Mapping[str, Policy]
+
+    @property
+    def simulator(self) -> Simulator:
+        """A queue of batches if that is the simulator of all policies: closed forms hold then."""
+        values = self.fleet, self.link
+        found = {simulator_of(self.scenario, policy, *values) for policy in self.policies.values()}
+        return found.pop() if len(found) == 1 else Simulator.EVENTS
 
 
 def divisors(number: int) -> list[int]:
@@ -172,24 +199,19 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *(number // d for d in small)})
 
 
-def _plan(
-    scenario: Scenario,
-    fleet: Fleet,
-    link: Link,
-    counted: Sequence[str],
-    powers: Powers | None,
-    *,
-    closed: bool,
-) -> Plan | FleetPlan:
+def _plan(case: _Case, counted: Sequence[str], powers: Powers | None, *, closed: bool) -> Plan | FleetPlan:
     """Use closed forms for equal devices if S divides N, and the exact schedule otherwise."""
+    scenario, fleet, link, policies = case
     totals, costs = {}, dict[str, Costs | None]()
     for name in counted if closed else SCHEDULES:
-        timeline = timeline_of(scenario, POLICIES[name](), fleet, link)
+        timeline = timeline_of(scenario, policies[name], fleet, link)
         totals[name] = timeline.totals()
         if name in counted:
             costs[name] = Costs.of(timeline, powers) if timeline.rounds else None
     if not closed:
-        return FleetPlan(scenario, totals, costs, over_radio=not isinstance(link, FleetLink))
+        kind = "devices" if fleet.is_equal_to(scenario) else "unequal devices"
+        kind = kind if isinstance(link, FleetLink) else "devices over radio"
+        return FleetPlan(scenario, totals, costs, kind)
     if scenario.divides:
         rounds, delay = theory.rounds_within(scenario, scenario.deadline or 0), theory.free_delay(scenario)
         return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)

@@ -14,12 +14,13 @@ from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import WORKERS, AsJson, Flag, Quiet, command, output, panel, run_flags
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
-from slotwise.options import names_of
+from slotwise.options import declared, names_of
 from slotwise.recommendation.metric import MetricName
 from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
 from slotwise.runs.toml_options import blaming_file, toml_options
+from slotwise.schedule import Asynchronous, Synchronous
 
 if TYPE_CHECKING:
     from slotwise.recommendation.answer import Recommendation
@@ -87,7 +88,8 @@ def recommend(
 def _base(given: dict[str, Any]) -> RunConfig:
     """Return the options of the search with a group size that the aggregation rule allows."""
     # Some candidates use these and others do not, so that they are not checked for an effect.
-    own = {name: given[name] for name in ("participation", "radio_quantile") if name in given}
+    sync_alone = [name for name in declared(Synchronous) if name not in declared(Asynchronous)]
+    own = {name: given[name] for name in (*sync_alone, "radio_quantile") if name in given}
     others = {name: value for name, value in given.items() if name not in own}
     smallest = {**others, "group_size": 1, "schedule": "sync"}
     try:

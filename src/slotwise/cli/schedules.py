@@ -26,6 +26,7 @@ from slotwise.cli.flags import (
 )
 from slotwise.costs import Costs
 from slotwise.errors import InputError
+from slotwise.options import declared
 from slotwise.planning import plan as make_plan
 from slotwise.radio import FixedSlots
 from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
@@ -33,6 +34,7 @@ from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_
 from slotwise.runs.config import RunConfig
 from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.slow_link import simulate_run
+from slotwise.schedule import Synchronous, ready_policy
 
 if TYPE_CHECKING:
     from slotwise.schedule import Timeline
@@ -41,7 +43,12 @@ if TYPE_CHECKING:
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
 # The speed of devices may follow from these; the rate of the link does not, as no model is known here.
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
-PLAN_FLAGS = [flag for flag in run_flags("channel", "fleet", "link") if flag.name != "bits_per_slot"]
+PLAN_FLAGS = [
+    flag
+    for flag in run_flags("channel", "policy", "fleet", "link")
+    if flag.name != "bits_per_slot"
+    and (flag.panel is not PANELS["policy"] or flag.name in declared(Synchronous))
+]
 TIMELINE_FLAGS = [
     flag
     for flag in run_flags("channel", "policy", "fleet", "link", defaults=EXAMPLE)
@@ -78,7 +85,10 @@ def plan(
     """
     refuse_idle(options)
     powers = take_powers(options)
-    config = RunConfig.from_options({**options, "group_size": 1})
+    # All schedules are compared; only sync has participants to choose.
+    schedule = {"schedule": "sync"} if "participation" in options else {}
+    config = RunConfig.from_options({**options, **schedule, "group_size": 1})
+    policy = ready_policy(config.policy, config.seed)
     refuse_idle_seed(options, config)
     channel = config.channel
     table = make_plan(
@@ -90,6 +100,9 @@ def plan(
         group_sizes=group_size,
         fleet=config.make_fleet(),
         link=None if isinstance(config.link, FixedSlots) else config.make_link,
+        selection=policy.selection,
+        participation=policy.participation if isinstance(policy, Synchronous) else Synchronous.participation,
+        seed=config.seed,
         usage=usage if usage or as_json else None,
         powers=powers and powers_of_run(powers, config),
     )

@@ -152,8 +152,7 @@ def plan_title(plan: Plan | FleetPlan) -> str:
     scenario = plan.scenario
     channels = f"sub-channels {scenario.sub_channels:,}, " if scenario.sub_channels > 1 else ""
     if isinstance(plan, FleetPlan):
-        devices = "devices over radio" if plan.over_radio else "unequal devices"
-        return f"{scenario.devices:,} {devices}, {channels}deadline {scenario.deadline:,}"
+        return f"{scenario.devices:,} {plan.devices}, {channels}deadline {scenario.deadline:,}"
     return (
         f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
         f"link slots {scenario.link_slots:,}, {channels}deadline {scenario.deadline:,}"
