@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.jobs import run_jobs, unfinished
-from slotwise.batch.serial import SerialExecutor
 from slotwise.files import write_csv
 from slotwise.learning import Point
 from slotwise.recommendation.answer import Recommendation

@@ -5,13 +5,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
 
-from slotwise.errors import UserError
-from slotwise.learning.workers.ray_connection import _check_answers
+from slotwise.workers.ray_connection import answers
 
 # A process of its own: Ray warns, forks and keeps threads, none of which these tests are about.
 CLUSTER = """
@@ -66,8 +65,7 @@ def await_clients_server(port: int) -> None:
     """It comes up some time after the cluster does."""
     end = time.monotonic() + 300
     while time.monotonic() < end:
-        with suppress(UserError):
-            _check_answers(f"127.0.0.1:{port}")
+        if answers(f"127.0.0.1:{port}"):
             return
         time.sleep(0.2)
     pytest.fail("no server for clients")

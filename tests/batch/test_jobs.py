@@ -24,8 +24,11 @@ class Script(Executor):
         self.job: Job | None = None
         self.stopped = self.closed = False
 
-    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver) -> None:
+    def open(
+        self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver
+    ) -> Executor:
         self.opened, self.observer = (jobs, checkpoint_every), observer
+        return self
 
     def submit(self, job: Job, waiting: int) -> bool:
         if self.job is not None:

@@ -10,7 +10,7 @@ from slotwise.batch import BatchFolder, BatchResults, BatchSpec, SerialExecutor,
 from slotwise.batch.job import BatchObserver
 from slotwise.errors import UserError
 
-from .test_serial import Halving
+from .test_serial_executor import Halving
 
 Sweep = Callable[..., BatchResults]
 OPTIONS = {"devices": 2, "group_size": 1, "compute_slots": 4, "deadline": 60, "evaluate_every": 30}

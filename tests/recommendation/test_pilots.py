@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.job import Job, Run
 from slotwise.batch.jobs import run_jobs
-from slotwise.batch.serial import SerialExecutor
 from slotwise.errors import UserError
 from slotwise.recommendation.pilots import FolderTrainer, Pilot, pilot_folder
 from slotwise.runs import RunConfig, RunFolder, run

@@ -1,78 +1,86 @@
-"""The server's side of the process that computes answers: too many requests, and a process that has ended."""
+"""The process that computes answers: the answers of `Answers`, and refusals if there is none."""
 
 import asyncio
 import json
+import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from slotwise.web import answer_process
 from slotwise.web.answer_process import AnswerProcess
+from slotwise.web.answers import Answer, Answers
 
 
-class Ended:
-    """A process that has ended before it is asked."""
+def asked(process: AnswerProcess, *calls: tuple[str, dict[str, Any]]) -> list[Answer]:
+    """Ask one thing after another, and close the process."""
 
-    def __init__(self, code: int) -> None:
-        async def nothing() -> Any:
-            return b""
+    async def ask() -> list[Answer]:
+        try:
+            return [await process.answer(call, given) for call, given in calls]
+        finally:
+            await process.close()
 
-        self.returncode = code
-        self.stdin = SimpleNamespace(write=lambda _: None, drain=nothing)
-        self.stdout = SimpleNamespace(readline=nothing)
+    return asyncio.run(ask())
 
 
-@pytest.mark.parametrize(
-    ("code", "starts", "says"),
-    [(0, 2, "try again"), (1, 1, "try again"), (-signal.SIGPROF, 1, "longer than 7 s")],
-)
-def test_a_process_that_ended_by_itself_is_started_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, starts: int, says: str
+def message(answer: Answer) -> str:
+    return str(json.loads(answer.content)["message"])
+
+
+def test_answers_are_those_of_this_process_and_a_mistake_fails_one_request_only(tmp_path: Path) -> None:
+    calls: list[tuple[str, dict[str, Any]]] = [("ready", {}), ("view", {"devices": "0"}), ("runs", {})]
+    *answers, failed, last = asked(AnswerProcess(tmp_path), *calls, ("no such call", {}), ("ready", {}))
+    assert answers == [Answers(tmp_path).answer(call, given) for call, given in calls]
+    assert (failed.status, last.status) == (500, 200)
+    assert "no such call" in message(failed)
+
+
+def test_a_process_that_dies_or_needs_too_much_memory_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = []
+    monkeypatch.setattr(answer_process, "MOST_MEMORY", 64 << 20)
+    process = AnswerProcess(tmp_path)
+    large = {"devices": "1000", "group_size": "1000", "deadline": "2990000"}
 
-    async def start(_: AnswerProcess) -> Ended:
-        started.append(Ended(code))
-        return started[-1]
+    async def ask() -> list[Answer]:
+        refused = await process.answer("view", large)
+        ready = await process.answer("ready", {})
+        assert process._worker is not None
+        os.kill(process._worker._process.pid, signal.SIGKILL)
+        answers = [refused, ready, *[await process.answer("ready", {}) for _ in range(2)]]
+        await process.close()
+        return answers
 
-    monkeypatch.setattr(AnswerProcess, "_started", start)
-    answer = asyncio.run(AnswerProcess(tmp_path, seconds=7).answer("view", {}))
-    assert (answer.status, len(started)) == (422, starts)
-    assert says in json.loads(answer.content)["message"]
+    refused, ready, killed, again = asyncio.run(ask())
+    assert [answer.status for answer in (refused, ready, killed, again)] == [422, 200, 422, 200]
+    assert "memory" in message(refused)
+    assert "SIGKILL; try again" in message(killed)
+
+
+def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_process, "MOST_SILENCE", 0.5)
+    monkeypatch.setattr(AnswerProcess, "_ask", hanging(AnswerProcess._ask))
+    (answer,) = asked(AnswerProcess(tmp_path), ("ready", {}))
+    assert "try again" in message(answer)
+
+
+def hanging(ask: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Stop the process as soon as it has started."""
+
+    def ask_stopped(process: AnswerProcess, call: str, given: dict[str, Any]) -> Answer:
+        process._worker = answer_process.ProcessWorker(Answers, process._root)
+        os.kill(process._worker._process.pid, signal.SIGSTOP)
+        return ask(process, call, given)
+
+    return ask_stopped
 
 
 def test_too_many_requests_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_process, "MOST_WAITING", 0)
-    answer = asyncio.run(AnswerProcess(tmp_path).answer("view", {}))
+    (answer,) = asked(AnswerProcess(tmp_path), ("view", {}))
     assert answer.status == 422
-    assert "too many" in json.loads(answer.content)["message"]
-
-
-class Ending(Ended):
-    """A process that has closed its output and ends a little later, unless it is killed before."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.returncode: int | None = None
-
-    async def wait(self) -> None:
-        await asyncio.sleep(0)
-        self.returncode = 1 if self.returncode is None else self.returncode
-
-    def kill(self) -> None:
-        self.returncode = -signal.SIGKILL if self.returncode is None else self.returncode
-
-
-def test_a_process_that_fails_is_not_said_to_take_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def start(process: AnswerProcess) -> Any:
-        process._process = Ending()  # type: ignore[assignment]
-        return process._process
-
-    monkeypatch.setattr(AnswerProcess, "_started", start)
-    answer = asyncio.run(AnswerProcess(tmp_path).answer("view", {}))
-    assert "try again" in json.loads(answer.content)["message"]
+    assert "too many" in message(answer)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.web.trainings import Training, Trainings
+from slotwise.web import trainings
+from slotwise.web.trainings import Training, Trainings, TrainingWorker
+from slotwise.workers import WorkerLost
 
 
 @pytest.fixture
@@ -40,52 +42,47 @@ def test_a_refused_training_says_why(training: Training) -> None:
 
 def test_without_a_training_there_is_nothing_to_stop(tmp_path: Path) -> None:
     async def close() -> list[dict[str, Any]]:
-        trainings = Trainings(tmp_path)
-        trainings.stop()
-        await trainings.close()
-        return trainings.as_dicts()
+        no_trainings = Trainings(tmp_path)
+        no_trainings.stop()
+        await no_trainings.close()
+        return no_trainings.as_dicts()
 
     assert asyncio.run(close()) == []
 
 
 class FakeProcess:
-    """A process that ends when its input is closed."""
+    """A process whose training goes on until it is stopped."""
 
-    def __init__(self) -> None:
-        self.stdin, self.stdout = self, asyncio.StreamReader()
+    def __init__(self, *_: object, **__: object) -> None:
+        self.closed = False
 
-    def write(self, data: bytes) -> None:
-        del data
+    def load(self) -> None:
+        pass
+
+    def call(self, method: str, seconds: float, stop: bool) -> tuple[list[dict[str, Any]], bool]:
+        ended = {"event": "ended", "status": "interrupted", "rounds": 1}
+        return ([ended], True) if stop else ([{"event": "started", "rounds": 9}], False)
 
     def close(self) -> None:
-        self.stdout.feed_eof()
-
-    async def wait(self) -> int:
-        return 0
+        self.closed = True
 
 
-def test_of_two_requests_at_once_only_one_starts_a_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = 0
+PLAN = {"name": "mnist", "given": {}, "options": {}, "planned": []}
 
-    async def start_process(*command: str, **options: Any) -> FakeProcess:
-        nonlocal started
-        started += 1
-        await asyncio.sleep(0)
-        return FakeProcess()
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_process)
+def test_one_training_at_a_time_which_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainings, "ProcessWorker", FakeProcess)
 
-    async def start_two() -> list[Training | BaseException]:
-        trainings = Trainings(tmp_path)
-        plan = {"name": "mnist", "given": {}, "options": {}, "planned": []}
-        found = await asyncio.gather(*[trainings.start(plan) for _ in range(2)], return_exceptions=True)
-        await trainings.close()
-        return found
+    async def start_twice() -> Training:
+        all_trainings = Trainings(tmp_path)
+        first = all_trainings.start(PLAN)
+        with pytest.raises(UserError, match="still training"):
+            all_trainings.start(PLAN)
+        await all_trainings.close()
+        assert len(all_trainings.as_dicts()) == 1
+        return first
 
-    assert [type(one) for one in asyncio.run(start_two())] == [Training, UserError]
-    assert started == 1
+    assert asyncio.run(start_twice()).status == "interrupted"
 
 
 def test_a_training_whose_process_cannot_start_is_not_in_the_way(
@@ -93,20 +90,50 @@ def test_a_training_whose_process_cannot_start_is_not_in_the_way(
 ) -> None:
     errors = [OSError("no memory")]
 
-    async def start_process(*command: str, **options: Any) -> FakeProcess:
+    def start_process(*_: object, **__: object) -> FakeProcess:
         if errors:
             raise errors.pop()
         return FakeProcess()
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_process)
+    monkeypatch.setattr(trainings, "ProcessWorker", start_process)
 
     async def start_twice() -> int:
-        trainings = Trainings(tmp_path)
-        plan = {"name": "mnist", "given": {}, "options": {}, "planned": []}
+        all_trainings = Trainings(tmp_path)
         with pytest.raises(OSError, match="no memory"):
-            await trainings.start(plan)
-        await trainings.start(plan)
-        await trainings.close()
-        return len(trainings.as_dicts())
+            all_trainings.start(PLAN)
+        all_trainings.start(PLAN)
+        await all_trainings.close()
+        return len(all_trainings.as_dicts())
 
     assert asyncio.run(start_twice()) == 1
+
+
+def test_a_training_whose_process_is_lost_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: object) -> None:
+        raise WorkerLost("its process was ended by SIGKILL")
+
+    monkeypatch.setattr(trainings, "ProcessWorker", FakeProcess)
+    monkeypatch.setattr(FakeProcess, "call", lose)
+
+    async def follow() -> Training:
+        all_trainings = Trainings(tmp_path)
+        training = all_trainings.start(PLAN)
+        await all_trainings.close()
+        return training
+
+    training = asyncio.run(follow())
+    assert (training.status, training.message) == ("failed", "its process was ended by SIGKILL")
+
+
+def test_a_worker_trains_and_tells_events(tmp_path: Path) -> None:
+    options = {"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60, "samples_per_device": 20}
+    options |= {"local_steps": 1, "batch_size": 8, "channels": [2], "hidden": []}
+    found = [
+        TrainingWorker(given, {}, tmp_path / name).report(60, False)
+        for name, given in (("run", options), ("other", {**options, "group_size": 5}))
+    ]
+    (events, over), (refused, _) = found
+    assert over
+    assert [event["event"] for event in events if event["event"] != "round"][:2] == ["started", "point"]
+    assert (events[-1]["event"], events[-1]["status"]) == ("ended", "finished")
+    assert [(event["status"], event["parameter"]) for event in refused] == [("refused", "group_size")]

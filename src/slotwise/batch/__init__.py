@@ -1,11 +1,10 @@
 """Batches: many runs from one specification, trained in this process, in local processes or on Ray."""
 
 from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.executors import Executor, ProcessExecutor, SerialExecutor
 from slotwise.batch.job import BatchObserver, Failure, Job, JobProgress, Run
 from slotwise.batch.jobs import run_batch, run_jobs, unfinished
-from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults
-from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
 
 __all__ = [

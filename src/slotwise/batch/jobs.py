@@ -11,21 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
+from slotwise.batch.executors import Executor, SerialExecutor, make_executor
 from slotwise.batch.job import BatchObserver, Failure, Job, Run, run_work
-from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults, batch_figure
-from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
 from slotwise.data.dataset_cache import missing_notice
-from slotwise.errors import InputError, UserError
+from slotwise.errors import UserError
 from slotwise.extras import require
 from slotwise.files import write_atomically, write_csv
 from slotwise.learning.models import NetworkModel
-from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
 from slotwise.runs.data_identity import DataUse, refuse_mixed_data
 from slotwise.runs.session import check_interval
-from slotwise.scenario import whole
 
 FETCH_CIFAR10 = missing_notice("cifar10")
 TO_TRAIN = "the runs to train"
@@ -79,22 +76,6 @@ def run_batch(
         failures = run_jobs(folder, jobs, chosen, observer, finished=finished, checkpoint_every=every)
         results = BatchResults.read(folder)
         return replace(results, failures=failures, files=_write_results(folder.path, results))
-
-
-def make_executor(name: str, workers: int | None = None) -> Executor:
-    """Return the executor called ``processes``, ``serial`` or ``ray:ADDRESS``."""
-    if workers is not None:
-        whole("workers", workers)
-    if name == "processes":
-        return ProcessExecutor(workers)
-    if name == "serial":
-        return SerialExecutor(workers or available_cores())
-    if name.startswith("ray:"):
-        from slotwise.batch.ray_cluster import RayExecutor  # noqa: PLC0415
-        from slotwise.learning.workers.ray_connection import connect  # noqa: PLC0415
-
-        return RayExecutor(connect(name.removeprefix("ray:")), workers)
-    raise InputError("executor", name, "processes, serial or ray:ADDRESS")
 
 
 def _write_results(path: Path, results: BatchResults) -> tuple[Path, ...]:
@@ -155,11 +136,11 @@ def run_jobs(
     """
     waiting = tuple(jobs)
     executor, observer = executor or SerialExecutor(), BatchObserver.of(observer)
-    dispatcher = _Dispatcher(waiting, executor, observer)
+    dispatcher = _Dispatcher(waiting, observer)
     try:
         observer.batch_started(waiting, finished)
         seconds = executor.checkpoint_every if checkpoint_every is None else checkpoint_every
-        executor.open(folder, len(waiting), seconds, observer)
+        dispatcher.executor = executor.open(folder, len(waiting), seconds, observer)
         dispatcher.run()
     except KeyboardInterrupt:  # without signal handlers: save what there is; a second one ends at once
         dispatcher.stop()
@@ -176,9 +157,9 @@ def run_jobs(
 class _Dispatcher:
     """Gives jobs to an executor until all have ended."""
 
-    def __init__(self, jobs: Iterable[Job], executor: Executor, observer: BatchObserver) -> None:
+    def __init__(self, jobs: Iterable[Job], observer: BatchObserver) -> None:
         self._waiting = deque(sorted(jobs, key=lambda job: job.work, reverse=True))
-        self._executor, self._observer = executor, observer
+        self.executor, self._observer = Executor(), observer  # replaced by one that was opened
         self._active = 0
         self._losses: Counter[str] = Counter()
         self._stopping = False
@@ -188,24 +169,24 @@ class _Dispatcher:
         while self._waiting or self._active:
             if not self._stopping and self._observer.wants_stop():
                 self.stop()
-            while self._waiting and self._executor.submit(self._waiting[0], len(self._waiting)):
+            while self._waiting and self.executor.submit(self._waiting[0], len(self._waiting)):
                 self._active += 1
                 self._observer.job_started(self._waiting.popleft())
-            for end in self._executor.wait(POLL_SECONDS):
+            for end in self.executor.wait(POLL_SECONDS):
                 self._end(*end)
 
     def stop(self) -> None:
         self._stopping = True
         self._waiting.clear()
         self._observer.batch_stopping()
-        self._executor.stop()
+        self.executor.stop()
 
     def _end(self, job: Job, reason: str | None, lost: bool) -> None:
         self._active -= 1
         if lost:
             self._losses[job.run.name] += 1
             times = self._losses[job.run.name]
-            if not self._stopping and times <= self._executor.retries:
+            if not self._stopping and times <= self.executor.retries:
                 self._observer.job_retried(job, reason or "")
                 # In front: it was started before all that wait, so it has more work than they.
                 self._waiting.appendleft(job)

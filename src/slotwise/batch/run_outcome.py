@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from slotwise.batch.job import schedule_summary
 from slotwise.costs import Powers
 from slotwise.learning.task import NO_METRICS
 from slotwise.runs import RunFolder, SavedRun
@@ -46,7 +45,7 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
     curve = run.curve(powers)
     if run.status != "finished" or not curve:
         return RunOutcome(run.status, curve)
-    schedule = schedule_summary(run.config)
+    schedule = run.schedule.totals
     totals = {name: value for name, value in schedule._asdict().items() if name in PointStatistics._fields}
     statistics = PointStatistics(
         final_loss=run.final_loss,

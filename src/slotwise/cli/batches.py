@@ -65,7 +65,8 @@ def sweep(
     same command resumes later. slotwise show draws the result.
     """
     # Imported here: other commands, and --help, do without.
-    from slotwise.batch.jobs import make_executor, run_batch  # noqa: PLC0415
+    from slotwise.batch.executors import make_executor  # noqa: PLC0415
+    from slotwise.batch.jobs import run_batch  # noqa: PLC0415
     from slotwise.batch.specification import BatchSpec  # noqa: PLC0415
 
     spec = BatchSpec.read(file)

@@ -233,7 +233,7 @@ class Training:
     ) -> None:
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
         check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
-        plan = plan_of(workers)
+        plan = plan_of(workers, self._task)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):

@@ -16,7 +16,7 @@ import numpy as np
 
 from slotwise.aggregation.rule import Vector
 from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, TrainingResult, TrainingStart, update_of
-from slotwise.learning.workers.worker_protocol import Job, Trained, Workers
+from slotwise.learning.workers import Job, Trained, Workers
 from slotwise.schedule import Timeline
 
 PORTIONS_PER_WORKER = 4

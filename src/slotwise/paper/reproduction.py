@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.executors import ProcessExecutor
 from slotwise.batch.job import Failure, Run, distinct
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
-from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.specification import MOST_SEEDS
 from slotwise.costs import Powers
 from slotwise.errors import InputError

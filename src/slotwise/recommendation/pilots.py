@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.job import Job, Run
+from slotwise.batch.job_worker import MakeTask, TaskCache
 from slotwise.batch.jobs import run_jobs
-from slotwise.batch.serial import MakeTask, SerialExecutor, TaskCache
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Point
 from slotwise.learning.engine import evaluation_rounds

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from slotwise.costs import Costs, Powers, joules, usage_until
+from slotwise.costs import Costs, Powers, joules
 from slotwise.errors import UserError
 from slotwise.files import damaged, read_document
 from slotwise.learning import Point
@@ -21,6 +21,7 @@ from slotwise.learning.task import COLUMNS, NO_METRICS, metric_names
 from slotwise.runs.config import RunConfig
 from slotwise.runs.data_identity import DataUse
 from slotwise.runs.run_timeline import schedule_timeline
+from slotwise.runs.saved_schedule import SavedSchedule
 from slotwise.runs.slot_duration import powers_of_run
 from slotwise.schedule import Timeline
 
@@ -161,6 +162,12 @@ class SavedRun:
         return timeline
 
     @cached_property
+    def schedule(self) -> SavedSchedule:
+        """Numbers of the timeline up to the last evaluation, as they were saved, or from `planned`."""
+        saved = SavedSchedule.read(self.path, self.description, self.points)
+        return saved or SavedSchedule.of(self.planned, self.points)
+
+    @cached_property
     def measured(self) -> Timeline | None:
         """The timeline that a live run measured, in timeline.json; None for other runs."""
         path = self.path / "timeline.json"
@@ -189,14 +196,12 @@ class SavedRun:
         """Return the evaluations with updates, and with joules if the powers of the devices are known."""
         if not self.points:
             return ()
-        timeline, spent = self.planned, np.full(len(self.points), nan)
+        spent = np.full(len(self.points), nan)
         if powers is not None:
-            own = powers_of_run(powers, self.config, check=False)
-            spent = joules(usage_until(timeline, [point.slot for point in self.points]), own)
-        updates = timeline.round_offsets[[point.round for point in self.points]].tolist()
+            spent = joules(self.schedule.usage, powers_of_run(powers, self.config, check=False))
         return tuple(
             MeasuredPoint(p.slot, p.round, applied, used, p.loss, p.accuracy, p.metrics)
-            for p, applied, used in zip(self.points, updates, spent.tolist(), strict=True)
+            for p, applied, used in zip(self.points, self.schedule.updates, spent.tolist(), strict=True)
         )
 
 

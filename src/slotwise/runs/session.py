@@ -88,7 +88,6 @@ def run(
     if not isinstance(config, RunConfig):
         raise InputError("config", describe_value(config), "a RunConfig")
     check_interval(checkpoint_every)
-    workers = plan_of(available_cores() if workers is None else workers)
     folder = RunFolder.check_new(Path(out), overwrite=overwrite)
     own = None if task is None else as_sent(CheckedTask.of(task), config)
     with RunSession(
@@ -187,10 +186,10 @@ class RunSession:
     ) -> None:
         self._checkpoint_every = check_interval(checkpoint_every)
         self._folder, self._config, self._observer = folder, config, Observer.of(observer)
-        self._plan = plan_of(available_cores() if workers is None else workers)
         self._resume, self._overwrite = resume, overwrite
         self._timeline = simulate_run(config) if timeline is None else timeline
         self._task = CheckedTask.of(build_task(config) if task is None else task)
+        self._plan = plan_of(available_cores() if workers is None else workers, self._task)
         # Entries of run.json.
         self._entries: dict[str, Any] = {} if task_object is None else {"task_object": task_object}
 

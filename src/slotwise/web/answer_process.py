@@ -1,27 +1,25 @@
-"""AnswerProcess: the side of the server of a process that computes answers, started when it is needed.
+"""AnswerProcess: a process that computes answers of the explorer, started when it is needed.
 
-A request that takes too long ends the process, and the next one starts another. So no request can occupy the
-machine for long, and none can exhaust its memory.
+A request that takes too long or too much memory ends the process, and the next one starts another. So no
+request can occupy the machine for long, and none can exhaust its memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slotwise.web.answers import USE_COMMANDS, Answer, refusal
+from slotwise.errors import UserError
+from slotwise.web.answers import USE_COMMANDS, Answer, Answers, as_json, refusal
+from slotwise.workers import ProcessWorker, Terms, WorkerLost
 
 MOST_SECONDS = 10.0  # of the processor, for one answer
+MOST_MEMORY = 3 << 30  # bytes, beyond what the process has when it starts
 MOST_SILENCE = 300.0  # seconds of the clock: the process hangs
-EXIT_SECONDS = 5.0  # of a process that has closed its output
 MOST_WAITING = 32  # requests that wait for one process
+FAILED = "slotwise failed to answer; please report this"
 
 
 class AnswerProcess:
@@ -34,7 +32,7 @@ class AnswerProcess:
 
     def __init__(self, root: Path, seconds: float = MOST_SECONDS) -> None:
         self._root, self._seconds = root, seconds
-        self._process: Process | None = None
+        self._worker: ProcessWorker | None = None
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -49,67 +47,51 @@ class AnswerProcess:
         self._waiting += 1
         try:
             async with self._turn:
-                # A process that has refused a request for lack of memory ends by itself. That shows only when
-                # it is asked again, so another one is asked then.
-                silent = False
-                for _ in range(2):
-                    process = await self._started()
-                    try:
-                        return await asyncio.wait_for(_ask(process, call, given), MOST_SILENCE)
-                    except (OSError, EOFError):  # it is ending, and its exit code says why
-                        await self._kill(EXIT_SECONDS)
-                    except TimeoutError:
-                        silent = True
-                        await self._kill()
-                    if process.returncode != 0:  # otherwise it had ended by itself before
-                        break
-                # SIGPROF ends a process that computes for too long.
-                took_long = silent or process.returncode == -signal.SIGPROF
-                reason = f"this takes longer than {self._seconds:g} s; {USE_COMMANDS}"
-                return refusal(reason if took_long else "the process that computes has ended; try again")
+                asked = asyncio.create_task(asyncio.to_thread(self._ask, call, dict(given)))
+                done, _ = await asyncio.wait([asked], timeout=MOST_SILENCE)
+                if not done and self._worker is not None:
+                    self._worker.kill()  # which ends the call
+                return await asked
+        except WorkerLost as lost:
+            return refusal(self._reason(lost))
+        except UserError as error:  # a mistake in slotwise: one request fails, and not the process
+            return as_json({"message": f"{FAILED}: {error}", "parameter": None}, 500)
         finally:
             self._waiting -= 1
 
-    async def _started(self) -> Process:
-        """Return the process, which is started if there is none."""
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "slotwise.web.compute_worker", str(self._root), str(self._seconds)),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                start_new_session=True,
-            )
-        return self._process
+    def _ask(self, call: str, given: dict[str, Any]) -> Answer:
+        """Ask the process, which is started if there is none."""
+        worker = self._worker
+        try:
+            if worker is None:
+                terms = Terms(seconds=self._seconds, memory=MOST_MEMORY)
+                worker = self._worker = ProcessWorker(Answers, self._root, shown="explorer", terms=terms)
+                worker.load()
+            answer: Answer = worker.call("answer", call, given)
+        except WorkerLost:
+            self._worker = None
+            if worker is not None:
+                worker.close()
+            raise
+        return answer
+
+    def _reason(self, lost: WorkerLost) -> str:
+        """Return why there is no answer."""
+        if lost.limit == "memory":
+            return f"this takes more memory than the explorer has; {USE_COMMANDS}"
+        if lost.limit == "seconds":
+            return f"this takes longer than {self._seconds:g} s; {USE_COMMANDS}"
+        return f"there is no answer: {lost}; try again"
 
     async def start(self) -> None:
         """Start the process before it is needed."""
         await self.answer("ready", {})
 
-    async def _kill(self, patience: float = 0.0) -> None:
-        """End the process, unless it ends by itself within some seconds."""
-        process, self._process = self._process, None
-        if process is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), patience)
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
     async def close(self) -> None:
-        """End the process if there is one."""
-        await self._kill()
-
-
-async def _ask(process: Process, call: str, given: Mapping[str, Any]) -> Answer:
-    """Send a request and read its answer."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps({"call": call, "given": given}).encode() + b"\n")
-    await process.stdin.drain()
-    line = await process.stdout.readline()
-    if not line:
-        raise EOFError
-    header = json.loads(line)
-    content = await process.stdout.readexactly(header["length"])
-    return Answer(header["status"], header["media_type"], content)
+        """End the process if there is one, and what it computes."""
+        if self._worker is not None:
+            self._worker.kill()
+        async with self._turn:
+            if self._worker is not None:
+                self._worker.close()
+            self._worker = None

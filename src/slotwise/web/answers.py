@@ -1,6 +1,6 @@
 """Answers of the explorer: what its page asks for, computed from the text of a request.
 
-They are computed in a worker process (`compute_worker`), because a request may ask for more than a machine
+They are computed in a worker process (`answer_process`), because a request may ask for more than a machine
 can do while a page waits.
 """
 

@@ -127,7 +127,7 @@ class Explorer:
             answer = await self._charts.answer("training", await _body(request))
             if answer.status != 200:
                 return _response(answer)
-            training = await self._trainings.start(json.loads(answer.content))
+            training = self._trainings.start(json.loads(answer.content))
         except UserError as error:
             return _response(refusal(str(error)))
         return _response(as_json(training.as_dict()))

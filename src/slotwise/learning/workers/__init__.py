@@ -1,9 +1,8 @@
 """Workers: what computes local trainings and evaluations: threads, processes, or actors on a Ray cluster."""
 
-from slotwise.learning.workers.process_workers import Processes
-from slotwise.learning.workers.ray_workers import RayActors
-from slotwise.learning.workers.thread_workers import Threads, plan_of
-from slotwise.learning.workers.worker_protocol import Job, Trained, WorkerPlan, Workers, train_all
+from slotwise.learning.workers.processes import Processes, plan_of
+from slotwise.learning.workers.ray_actors import RayActors
+from slotwise.learning.workers.threads import Job, Threads, Trained, WorkerPlan, Workers, train_all
 
 __all__ = [
     "Job",

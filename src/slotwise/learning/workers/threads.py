@@ -1,16 +1,20 @@
-"""Workers: the interface of what computes local trainings and evaluations for the engine."""
+"""Workers: the interface of what computes local trainings and evaluations for the engine; and threads."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import groupby
+from threading import Event
 from typing import NamedTuple, Protocol
 
 from slotwise.aggregation import Vector
+from slotwise.errors import UserError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation, TrainingResult, TrainingStart
+from slotwise.scenario import whole
 
 NO_STATES: Mapping[int, DeviceState] = {}
 
@@ -81,3 +85,57 @@ def train_all(task: CheckedTask, jobs: Sequence[Job], ending: Callable[[], bool]
                 break
             updates += task.local_updates(part[0].model, [job.start for job in part])
     return Trained(updates, time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Compute local trainings in threads of this process.
+
+    Attributes:
+        count: Local trainings at a time.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        whole("workers", self.count)
+
+    def __call__(self, task: CheckedTask) -> Workers:
+        """Start the threads; raise a UserError for several of a task that makes one call at a time."""
+        if task.one_per_process and self.count > 1:
+            raise UserError(
+                f"task {task.name} makes one call at a time in a process: use Processes, or 1 thread"
+            )
+        return ThreadWorkers(task, self.count)
+
+
+class ThreadWorkers:
+    """Threads of this process; kernels and PyTorch release the interpreter lock while they compute."""
+
+    def __init__(self, task: CheckedTask, count: int) -> None:
+        self._task, self.count = task, count
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="slotwise")
+        self._ending = Event()
+
+    def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+        """Start local trainings, which one thread computes one after another."""
+        return self._pool.submit(train_all, self._task, jobs, self._ending.is_set)
+
+    def evaluate(
+        self, round_number: int, model: Vector, states: Mapping[int, DeviceState] = NO_STATES
+    ) -> Future[Evaluation]:
+        """Start the evaluation of a model."""
+        del round_number
+        return self._pool.submit(self._task.evaluate, model, states)
+
+    def drop(self, rounds: Collection[int]) -> None:
+        """Do nothing: threads use the models of the engine."""
+
+    def end_trainings(self) -> None:
+        """Let trainings that were started together end after the one that is being computed."""
+        self._ending.set()
+
+    def close(self) -> None:
+        """Drop what has not begun, and wait for what has."""
+        self.end_trainings()
+        self._pool.shutdown(cancel_futures=True)

@@ -7,9 +7,16 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.batch import BatchFolder, Job, JobProgress, Run, SerialExecutor, run_jobs, unfinished
-from slotwise.batch.job import BatchObserver
-from slotwise.batch.serial import TaskCache
+from slotwise.batch import (
+    BatchFolder,
+    BatchObserver,
+    Job,
+    JobProgress,
+    Run,
+    SerialExecutor,
+    run_jobs,
+    unfinished,
+)
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.runs import RunConfig
@@ -69,7 +76,7 @@ def folder(tmp_path: Path) -> BatchFolder:
 
 @pytest.fixture(autouse=True)
 def every_round_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotwise.batch.serial.PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr("slotwise.batch.job_worker.PROGRESS_INTERVAL", 0.0)
 
 
 @pytest.fixture
@@ -178,15 +185,6 @@ def test_a_run_is_not_resumed_with_other_data(folder: BatchFolder, task: Halving
     run_jobs(folder, unfinished(folder, runs), executor(task))
     write_data(tmp_path / "data", 2)
     assert unfinished(folder, runs) == ()  # it is finished
-
-
-def test_runs_that_differ_in_their_schedule_share_a_task() -> None:
-    cache, config = TaskCache(), RunConfig().with_options(devices=4, group_size=2, samples_per_device=20)
-    task = cache.make(config)
-    assert cache.make(config.with_options(group_size=4, schedule="sync", aggregation="fedbuff")) is task
-    changed = ({"seed": 1}, {"devices": 5}, {"learning_rate": 0.5}, {"bits": 8}, {"hidden": (3,)})
-    for other in (*changed, {"attack": "noise", "attack_share": 0.5}):
-        assert cache.make(config.with_options(**other)) is not task
 
 
 class PressesCtrlC(BatchObserver):

@@ -1,15 +1,13 @@
-"""Real worker processes: their results, and what happens if one is killed."""
+"""Jobs in real worker processes: their results, and what happens if one is killed."""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection, Pipe
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,13 +18,14 @@ from slotwise.batch import (
     JobProgress,
     ProcessExecutor,
     Run,
-    processes,
     run_jobs,
     unfinished,
 )
-from slotwise.batch.job import BatchObserver
+from slotwise.batch.job import BatchObserver, JobEnd
+from slotwise.batch.job_worker import Assignment
 from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.workers import Worker, WorkerLost
 
 Read = Callable[[str], BatchSpec]
 LongRuns = tuple[Path, dict[str, tuple[str, bytes]]]
@@ -53,7 +52,7 @@ def workers(folder: BatchFolder) -> list[int]:
             words = (process / "cmdline").read_text().split("\0")
         except OSError:
             continue
-        if any("slotwise.batch.processes" in word for word in words) and str(folder.path) in words:
+        if any("slotwise.workers" in word for word in words) and str(folder.path) in words:
             found.append(int(process.name))
     return found
 
@@ -82,7 +81,7 @@ class Beginnings(BatchObserver):
 
 
 class KillsOnce(Beginnings):
-    """Kills one process of the pool as soon as there are two and each has saved something of its point."""
+    """Kills one process as soon as two are at work and each has saved something of its point."""
 
     def __init__(self, folder: BatchFolder) -> None:
         super().__init__()
@@ -165,39 +164,61 @@ def jobs(count: int) -> list[Job]:
     return [Job(Run(f"seed={seed}", RunConfig().with_options(seed=seed)), 1.0) for seed in range(count)]
 
 
+class Scripted:
+    """A worker whose jobs end once the test has looked at them."""
+
+    def __init__(self, executor: "Scripts") -> None:
+        self._executor = executor
+
+    def load(self) -> None:
+        pass
+
+    def call(self, method: str, *arguments: object) -> object:
+        if method == "begin":
+            self._executor.begun.append(arguments[0])
+            return None
+        self._executor.killed.wait(TIMEOUT)
+        raise WorkerLost("killed")
+
+    def kill(self) -> None:
+        self._executor.killed.set()
+
+    def close(self) -> None:
+        pass
+
+
+class Scripts(ProcessExecutor):
+    """Has such workers in the place of processes."""
+
+    def __init__(self, cores: int) -> None:
+        super().__init__(cores)
+        self.begun: list[Assignment] = []
+        self.killed = threading.Event()
+
+    def start_worker(self) -> Worker:
+        return Scripted(self)
+
+
 @pytest.mark.parametrize(
     ("cores", "count", "threads"),
     [(2, 8, [1, 1]), (4, 2, [2, 2]), (3, 2, [2, 1]), (8, 3, [3, 3, 2]), (4, 1, [4]), (1, 5, [1])],
 )
 def test_jobs_share_the_cores_and_never_have_more_threads(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cores: int, count: int, threads: list[int]
+    folder: BatchFolder, cores: int, count: int, threads: list[int]
 ) -> None:
-    given: list[Recording] = []
+    executor, waiting = Scripts(cores), jobs(count)
+    executor.open(folder, count, 1.0, BatchObserver())
+    given = []
 
-    def start_worker(folder: BatchFolder, checkpoint_every: float) -> Recording:
-        given.append(Recording())
-        return given[-1]
+    def submitted() -> bool:
+        while waiting and executor.submit(waiting[0], len(waiting)):
+            given.append(waiting.pop(0))
+        return len(given) == len(threads) == len(executor.begun)
 
-    monkeypatch.setattr(processes, "_Worker", start_worker)
-    executor, waiting = ProcessExecutor(cores), jobs(count)
-    executor.open(BatchFolder(tmp_path), count, 1.0, BatchObserver())
-    while waiting and executor.submit(waiting[0], len(waiting)):
-        waiting.pop(0)
-    assert [worker.threads for worker in given] == threads
+    until(submitted)
+    assert not executor.submit(waiting[0] if waiting else given[0], 1)
+    assert sorted(job.threads for job in executor.begun) == sorted(threads)
     executor.close()
-
-
-class Recording:
-    """Stands for a worker, and records what it is given."""
-
-    job: Job | None = None
-    threads = 0
-
-    def send(self, message: object) -> None:
-        assert message == (self.job, self.threads)
-
-    def kill(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -213,19 +234,13 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
     return write
 
 
-def test_workers_that_cannot_start_say_why(program: Callable[[str], None], folder: BatchFolder) -> None:
-    program("echo 'no module named numpy' >&2\nexit 1")
-    with pytest.raises(UserError, match="no module named numpy"):
-        run_jobs(folder, jobs(2), ProcessExecutor(2))
-
-
-def test_libraries_have_one_thread_in_each_worker(
+def test_workers_that_cannot_start_say_why_and_libraries_have_one_thread(
     program: Callable[[str], None], folder: BatchFolder
 ) -> None:
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    program(f"echo {' '.join(f'${name}' for name in names)} >&2\nexit 1")
-    with pytest.raises(UserError, match=r"1 1 1 1$"):
-        run_jobs(folder, jobs(1), ProcessExecutor(2))
+    program(f"echo no module named {' '.join(f'${name}' for name in names)} >&2\nexit 1")
+    with pytest.raises(UserError, match=r"no module named 1 1 1 1$"):
+        run_jobs(folder, jobs(2), ProcessExecutor(2))
 
 
 def test_a_job_whose_workers_die_twice_fails_and_the_others_finish(
@@ -267,88 +282,22 @@ def make_task(config):
 """
 
 
-@pytest.fixture
-def worker(folder: BatchFolder, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Connection, Thread]]:
-    """The pipe to a worker, and the thread that it is here; it has the folder and has started."""
-    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
-    ours, theirs = Pipe()
-    thread = Thread(target=processes.work, args=[os.dup(theirs.fileno())])
-    theirs.close()
-    thread.start()
-    with ours:
-        for message in (sys.path, (folder, 1000.0)):
-            ours.send(message)
-        assert ours.recv() is None
-        yield ours, thread
-    thread.join(TIMEOUT)
-    assert not thread.is_alive()
+class KillsIdle(ProcessExecutor):
+    """Kills the first worker after its first job, when nothing is computed."""
+
+    def wait(self, seconds: float) -> list[JobEnd]:
+        ends = super().wait(seconds)
+        if ends and len(self._pool.workers) == 1:
+            for pid in workers(self.folder)[:1]:
+                os.kill(pid, signal.SIGKILL)
+        return ends
 
 
-def reported(pipe: Connection) -> tuple[list[JobProgress], str | None]:
-    """The progress of the job that a worker trains, and the reason if it fails."""
-    progress = []
-    while isinstance(message := pipe.recv(), JobProgress):
-        progress.append(message)
-    (reason,) = message
-    return progress, reason
+def test_a_worker_that_dies_between_two_jobs_costs_no_attempt(read: Read, folder: BatchFolder) -> None:
+    class Losses(BatchObserver):
+        def job_retried(self, job: Job, reason: str) -> None:
+            pytest.fail(f"{job.run.name}: {reason}")
 
-
-def test_a_worker_trains_jobs_until_it_is_told_to_stop(
-    worker: tuple[Connection, Thread], folder: BatchFolder, read: Read, outcome
-) -> None:
-    pipe, thread = worker
-    first, second = unfinished(folder, read("learning-rate = [0.01, 0.02]").runs)
-    for job in (first, second):
-        pipe.send((job, 1))
-        progress, reason = reported(pipe)
-        assert reason is None
-        assert progress[-1].done == progress[-1].rounds
-    assert set(outcome(folder)) == {first.run.name, second.run.name}
-    pipe.send(None)
-    thread.join(TIMEOUT)
-    assert not thread.is_alive()
-
-
-def test_a_worker_waits_for_a_predecessor_that_still_saves_the_run(
-    worker: tuple[Connection, Thread],
-    folder: BatchFolder,
-    read: Read,
-    outcome,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pipe, _ = worker
-    (job,) = unfinished(folder, read("learning-rate = [0.01]").runs)
-    run = RunFolder.create(folder.run(job.run.name).path, job.run.config)
-    predecessor = run.held()
-    predecessor.__enter__()
-    waited = []
-
-    def end_predecessor(seconds: float) -> None:
-        waited.append(seconds)
-        predecessor.__exit__(None, None, None)
-
-    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=time.monotonic, sleep=end_predecessor))
-    pipe.send((job, 1))
-    assert reported(pipe)[1] is None
-    assert len(waited) == 1
-    assert set(outcome(folder)) == {job.run.name}
-
-
-def test_a_late_message_about_a_job_that_has_ended_is_ignored(
-    folder: BatchFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, there = Pipe()
-    monkeypatch.setattr(processes, "WorkerProcess", lambda *_: SimpleNamespace(pipe=here, close=here.close))
-    executor, observer = ProcessExecutor(1), Beginnings()
-    executor.open(folder, 1, 1.0, observer)
-    job = Job(Run("one", RunConfig()))
-    assert executor.submit(job, 1)
-    there.send((None,))
-    assert [end.job for end in executor.wait(TIMEOUT)] == [job]
-    for late in (JobProgress(3, 5), ("failed",)):
-        there.send(late)
-        assert executor.wait(TIMEOUT) == []
-    assert observer.done == {}
-    assert executor.submit(job, 1)
-    executor.close()
-    there.close()
+    spec = read("learning-rate = [0.01, 0.02, 0.03]")
+    assert run_jobs(folder, unfinished(folder, spec.runs), KillsIdle(1), Losses()) == ()
+    assert [folder.run(run.name).status for run in spec.runs] == ["finished"] * 3

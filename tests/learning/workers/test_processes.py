@@ -1,25 +1,24 @@
 """Worker processes: the results of threads, replaced when they die, and errors in one line."""
 
-import errno
 import os
-from collections.abc import Sequence
-from multiprocessing import Pipe
 from pathlib import Path
-from pickle import PickleBuffer
 
 import numpy as np
 import pytest
 from worker_tasks import Counting, Hanging, Killing, Locked, NotThere, Raising
 
+from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning import History, Task, Training, TrainingStart, train
+from slotwise.learning import Evaluation, History, Task, Training, TrainingStart, train
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver
 from slotwise.learning.workers import Job, Processes, Threads, WorkerPlan
-from slotwise.learning.workers.process_workers import MEMORY, ProcessWorkers, SharedTask, receive, send
+from slotwise.learning.workers.processes import ProcessWorkers, RemoteWorker, RemoteWorkers
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
+from slotwise.workers import WorkersGone
 
+MODEL = np.ones(1000, dtype=np.float32)
 TIMELINE = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=24)
 
 
@@ -38,37 +37,12 @@ def same(one: History, other: History) -> bool:
     return one.model.tobytes() == other.model.tobytes() and losses[0] == losses[1] and states[0] == states[1]
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_the_result_is_that_of_threads(count: int) -> None:
-    here, away = trained(Counting(), 2), trained(Counting(), Processes(count))
+@pytest.mark.parametrize(("count", "size"), [(1, 1000), (2, 300_000), (4, 1000)])
+def test_the_result_is_that_of_threads(count: int, size: int) -> None:
+    here, away = trained(Counting(size), 2), trained(Counting(size), Processes(count))
     assert same(here, away)
     assert {point.metrics["main"] for point in here.points} == {1.0}
     assert {point.metrics["main"] for point in away.points} == {0.0}
-
-
-def test_large_arrays_of_a_task_are_mapped_and_not_copied() -> None:
-    assert same(trained(Counting(300_000), 1), trained(Counting(300_000), Processes(2)))
-
-
-@pytest.mark.parametrize("failures", [1, 2])
-def test_arrays_that_have_no_room_in_memory_are_put_into_a_file(
-    failures: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, left = SharedTask._write, [OSError(errno.ENOSPC, "No space left on device")] * failures
-
-    def write_later(task: SharedTask, buffers: Sequence[PickleBuffer]) -> None:
-        if left:
-            raise left.pop()
-        write(task, buffers)
-
-    monkeypatch.setattr(SharedTask, "_write", write_later)
-    if failures == 1 and MEMORY.is_dir():
-        shared = SharedTask(CheckedTask.of(Counting(300_000)))
-        assert os.fstat(shared.file.fileno()).st_size == 4 * 300_000
-        shared.close()
-    else:
-        with pytest.raises(UserError, match="task Counting: no room for its arrays: No space left"):
-            SharedTask(CheckedTask.of(Counting(300_000)))
 
 
 def test_work_of_a_process_that_is_killed_is_repeated(tmp_path: Path) -> None:
@@ -93,11 +67,8 @@ def test_an_error_of_the_task_is_one_line_with_its_place_and_has_the_whole_trace
     ("task", "message"),
     [
         (Locked(), "task Locked: cannot be sent to another process: .*; use threads"),
-        (
-            NotThere(ModuleNotFoundError("gpu_layers")),
-            "cannot load the task: ModuleNotFoundError: gpu_layers",
-        ),
-        (NotThere(SystemExit("no GPU")), "cannot load the task: SystemExit: no GPU"),
+        (NotThere(ModuleNotFoundError("gpu_layers")), "ModuleNotFoundError: gpu_layers"),
+        (NotThere(SystemExit("no GPU")), "SystemExit: no GPU"),
     ],
 )
 def test_a_task_that_cannot_be_in_another_process_is_refused_in_one_line(task: Task, message: str) -> None:
@@ -109,12 +80,45 @@ def test_a_task_that_cannot_be_in_another_process_is_refused_in_one_line(task: T
 def test_a_task_that_asks_for_it_gets_processes_for_several_workers_and_none_for_one() -> None:
     task = Counting()
     task.one_per_process = True  # type: ignore[attr-defined]
-    for count, elsewhere in ((1, 1.0), (2, 0.0)):
-        assert {point.metrics["main"] for point in trained(task, Threads(count)).points} == {elsewhere}
+    for workers, elsewhere in ((1, 1.0), (Threads(1), 1.0), (2, 0.0)):
+        assert {point.metrics["main"] for point in trained(task, workers).points} == {elsewhere}
+    with pytest.raises(UserError, match="use Processes"):
+        trained(task, Threads(2))
+
+
+class Gone(RemoteWorkers):
+    """There are no workers."""
+
+    def __init__(self, task: Counting) -> None:
+        def start() -> RemoteWorker:
+            raise WorkersGone("lost the cluster")
+
+        super().__init__(CheckedTask.of(task), 1, start)
+
+
+def test_without_workers_trainings_fail_and_evaluations_are_computed_here() -> None:
+    workers = Gone(Counting())
+    with pytest.raises(WorkersGone, match="lost the cluster"):
+        workers.train([Job(MODEL, TrainingStart(1, 0))]).result(60)
+    # A checkpoint needs the evaluation.
+    assert workers.evaluate(1, MODEL).result(60).metrics == {"main": 1.0}
+    workers.close()
+
+
+@pytest.mark.parametrize("error", [ValueError("no data"), SystemExit(3)], ids=["error", "exit"])
+def test_an_evaluation_that_fails_here_as_well_says_so(error: BaseException) -> None:
+    class Failing(Counting):
+        def evaluate(self, model: Vector) -> Evaluation:
+            raise error
+
+    workers = Gone(Failing())
+    with pytest.raises(type(error)):
+        workers.evaluate(1, MODEL).result(60)
+    workers.close()
 
 
 def test_a_process_keeps_a_model_until_it_is_dropped() -> None:
-    task, workers = CheckedTask.of(Counting()), None
+    task = CheckedTask.of(Counting())
     workers = ProcessWorkers(task, 1)
     try:
         first, second = task.initial_model(), task.initial_model() * 2
@@ -142,7 +146,7 @@ def test_a_task_that_computes_for_ever_is_ended_with_the_training(tmp_path: Path
 def test_stopping_early_ends_the_processes() -> None:
     with Training(TIMELINE, Counting(), workers=Processes(2)) as training:
         training.advance()
-        started = [worker._process._process for worker in training._workers._workers]  # type: ignore[attr-defined]
+        started = [worker._process for worker in training._workers.pool.workers]  # type: ignore[attr-defined]
     assert all(process.poll() is not None for process in started)
 
 
@@ -150,12 +154,3 @@ def test_stopping_early_ends_the_processes() -> None:
 def test_what_is_no_number_and_no_plan_is_refused(workers: object) -> None:
     with pytest.raises(InputError, match="workers"):
         trained(Counting(), workers)  # type: ignore[arg-type]
-
-
-def test_messages_of_any_size_arrive_with_their_arrays() -> None:
-    ours, theirs = Pipe()
-    message = ({"a": np.arange(5, dtype=np.float32)}, np.zeros((0, 3)), "text", os.getpid())
-    send(ours, message)
-    found = receive(theirs)
-    assert found[0]["a"].tolist() == [0, 1, 2, 3, 4]
-    assert (found[1].shape, *found[2:]) == ((0, 3), "text", os.getpid())

@@ -6,13 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from slotwise.errors import InputError, UserError
-from slotwise.learning.workers import ray_connection
-from slotwise.learning.workers.ray_connection import RayConnection, connect
+from slotwise.workers import ray_connection
+from slotwise.workers.ray_connection import answers, connect
 
 grpc = pytest.importorskip("grpc", reason="needs the extra slotwise[ray]")
 Serve = Callable[[bytes], str]
@@ -50,16 +52,6 @@ def answer_all(listener: socket.socket, answer: bytes) -> None:
                 continue
 
 
-@pytest.fixture
-def head() -> Iterator[str]:
-    """The address of a gRPC server that has no services."""
-    server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"127.0.0.1:{port}"
-    server.stop(None).wait()
-
-
 class Unauthenticated(grpc.GenericRpcHandler):
     """Refuses every call of Ray, as a cluster that needs a token does."""
 
@@ -71,21 +63,34 @@ class Unauthenticated(grpc.GenericRpcHandler):
         return None
 
 
-@pytest.fixture
-def guarded() -> Iterator[str]:
-    """The address of a server that needs a token."""
-    server = grpc.server(ThreadPoolExecutor(1), handlers=[Unauthenticated()])
+@contextmanager
+def grpc_server(*handlers: Unauthenticated) -> Iterator[str]:
+    server = grpc.server(ThreadPoolExecutor(1), handlers=handlers)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     yield f"127.0.0.1:{port}"
     server.stop(None).wait()
 
 
+@pytest.fixture
+def head() -> Iterator[str]:
+    """The address of a gRPC server that has no services."""
+    with grpc_server() as address:
+        yield address
+
+
+@pytest.fixture
+def guarded() -> Iterator[str]:
+    """The address of a server that needs a token."""
+    with grpc_server(Unauthenticated()) as address:
+        yield address
+
+
 def test_a_head_that_is_lost_does_not_answer_any_more(head: str) -> None:
-    assert RayConnection(None, head).answers()
+    assert answers(head)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = f"127.0.0.1:{listener.getsockname()[1]}"
-    assert not RayConnection(None, closed).answers()
+    assert not answers(closed)
 
 
 @pytest.fixture
@@ -128,30 +133,36 @@ def test_hosts_may_have_underscores_as_those_of_containers_do(monkeypatch: pytes
         connect("ray_head:6379")
 
 
-@pytest.mark.usefixtures("installed")
-def test_what_ray_finds_wrong_is_told_in_one_line_and_whole(
-    head: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Ray:
-        @staticmethod
-        def init(**options: object) -> None:
-            assert os.environ["RAY_ENABLE_AUTO_CONNECT"] == "0"  # or it would start a cluster one day
-            raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n  Python: 3.9")
+@pytest.fixture
+def ray_module(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
+    """Puts a module in the place of Ray whose `init` is a function of the test."""
 
-    modules = {"ray": Ray, "grpc": grpc}
-    monkeypatch.setattr(ray_connection, "import_module", modules.__getitem__)
+    def use(init: Callable[..., None]) -> None:
+        modules = {"ray": SimpleNamespace(init=init), "grpc": grpc}
+        monkeypatch.setattr(ray_connection, "import_module", modules.__getitem__)
+
+    return use
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_ray_finds_wrong_is_told_in_one_line_and_whole(head: str, ray_module) -> None:
+    def init(**options: object) -> None:
+        assert os.environ["RAY_ENABLE_AUTO_CONNECT"] == "0"  # or it would start a cluster one day
+        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n  Python: 3.9")
+
+    ray_module(init)
     with pytest.raises(UserError, match=r"was started with: Ray: 1\.0 Python: 3\.9$"):
         connect(head)
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_cluster_that_needs_a_token_says_so_at_once(guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Ray:
-        @staticmethod
-        def init(address: str, **options: object) -> None:
-            raise ConnectionError(f"Failed to connect to {address}")
+def test_a_cluster_that_needs_a_token_says_so_at_once(
+    guarded: str, ray_module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(address: str, **options: object) -> None:
+        raise ConnectionError(f"Failed to connect to {address}")
 
-    monkeypatch.setattr(ray_connection, "import_module", {"ray": Ray, "grpc": grpc}.__getitem__)
+    ray_module(init)
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     for address in (guarded, f"ray://{guarded}"):
         with pytest.raises(UserError, match="needs a token: set RAY_AUTH_MODE=token"):
@@ -163,38 +174,31 @@ def test_a_cluster_that_needs_a_token_says_so_at_once(guarded: str, monkeypatch:
 
 @pytest.mark.usefixtures("installed")
 def test_auto_leaves_the_choice_of_the_token_to_ray(
-    guarded: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    guarded: str, ray_module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    class Ray:
-        @staticmethod
-        def init(address: str, **options: object) -> None:
-            assert address == "auto"
+    def init(address: str, **options: object) -> None:
+        assert address == "auto"
 
-    monkeypatch.setattr(ray_connection, "import_module", {"ray": Ray, "grpc": grpc}.__getitem__)
+    ray_module(init)
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray/ray_current_cluster").write_text(guarded)
-    assert connect("auto").head == guarded
+    assert connect("auto")[1] == guarded
 
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("failures", [1, 5])
-def test_a_head_that_could_not_start_a_server_is_asked_again(
-    failures: int, head: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_that_could_not_start_a_server_is_asked_again(failures: int, head: str, ray_module) -> None:
     left = [RuntimeError("Initialization failure from server: process lost")] * failures
 
-    class Ray:
-        @staticmethod
-        def init(**options: object) -> None:
-            if left:
-                raise left.pop()
+    def init(**options: object) -> None:
+        if left:
+            raise left.pop()
 
-    modules = {"ray": Ray, "grpc": grpc}
-    monkeypatch.setattr(ray_connection, "import_module", modules.__getitem__)
+    ray_module(init)
     if failures < ray_connection.ATTEMPTS:
-        assert connect(head).head == head
+        assert connect(head)[1] == head
     else:
         with pytest.raises(UserError, match="process lost"):
             connect(head)

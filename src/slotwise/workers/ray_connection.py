@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,24 +33,20 @@ TOKEN = "RAY_AUTH_TOKEN or ~/.ray/auth_token to that of the cluster"
 ALLOWED = "auto, HOST:PORT of the cluster's head, or ray://HOST:PORT"
 
 
-@dataclass(frozen=True)
-class RayConnection:
-    """The ray module, connected to a cluster, and the address of the cluster's head."""
-
-    ray: Any
-    head: str
-
-    def answers(self) -> bool:
-        """Return whether the head still answers; without it Ray ends this process after a minute."""
-        try:
-            _check_answers(self.head)
-        except UserError:
-            return False
-        return True
+def answers(head: str) -> bool:
+    """Return whether the head of a cluster still answers; without it Ray ends this process after a minute."""
+    try:
+        _check_answers(head)
+    except UserError:
+        return False
+    return True
 
 
-def connect(address: str) -> RayConnection:
-    """Connect to the head at an address, or raise a UserError; ``auto`` is the one this machine knows."""
+def connect(address: str) -> tuple[Any, str]:
+    """Connect to the head at an address, or raise a UserError; ``auto`` is the one this machine knows.
+
+    Return the ray module, which is connected then, and the address of the head.
+    """
     if find_spec("ray") is None:
         raise UserError("Ray is not installed: pip install 'slotwise[ray]'")
     given = (os.environ.get("RAY_ADDRESS") or "auto") if address == "auto" else address
@@ -80,24 +73,7 @@ def connect(address: str) -> RayConnection:
                 continue
             hint = f"; it needs a token: {TOKEN}" if needs_token else ""
             raise UserError(f"no Ray cluster at {known or 'this machine'}: {reason}{hint}") from None
-    return RayConnection(ray, known or ray.get_runtime_context().gcs_address)
-
-
-def node_version() -> tuple[str, str]:
-    """Return the name of the node that this runs on, and its version of slotwise."""
-    return platform.node(), version("slotwise")
-
-
-def check_node_version(node: str, installed: str) -> None:
-    """Raise a UserError if a node has another version of slotwise than this machine."""
-    if installed != (here := version("slotwise")):
-        raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
-
-
-def last_line(error: Exception) -> str:
-    """Return the last line of an error of Ray: those before it are the traceback on a node."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    return ray, known or ray.get_runtime_context().gcs_address
 
 
 def _recorded_address() -> str | None:

@@ -1,0 +1,23 @@
+"""Workers outside of this process: processes of this machine and actors on a Ray cluster, alone or in a pool.
+
+Local trainings, jobs of a batch and answers of the explorer are computed in them. This package knows none of
+these: a worker holds an object, and its methods are called from here.
+"""
+
+from slotwise.workers.pool import ClusterLost, FutureWork, Pool, Worker, WorkerLost, WorkersGone, trace_note
+from slotwise.workers.process import Background, ProcessWorker, SharedObject, Terms, load_shared
+
+__all__ = [
+    "Background",
+    "ClusterLost",
+    "FutureWork",
+    "Pool",
+    "ProcessWorker",
+    "SharedObject",
+    "Terms",
+    "Worker",
+    "WorkerLost",
+    "WorkersGone",
+    "load_shared",
+    "trace_note",
+]

@@ -1,0 +1,223 @@
+"""Jobs on a Ray cluster without a cluster: Ray is simulated, its workers are real."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from slotwise.batch import (
+    BatchFolder,
+    BatchObserver,
+    BatchSpec,
+    Failure,
+    Job,
+    JobProgress,
+    executors,
+    run_jobs,
+    unfinished,
+)
+from slotwise.batch.executors import RayExecutor
+from slotwise.errors import UserError
+from slotwise.runs import RunFolder
+from slotwise.workers import ray_cluster
+from slotwise.workers.pool import ATTEMPTS
+
+from ..simulated_ray import RayActorError, RayError, RayTaskError, SimulatedRay, cluster_of
+
+Read = Callable[[str], BatchSpec]
+TWO = "learning-rate = [0.01, 0.02]"
+LONG = "deadline = 4000\nevaluate-every = 2000"  # long enough for a checkpoint to come back
+LOST = "lost the Ray cluster at head:1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[BatchFolder]:
+    found = BatchFolder(tmp_path / "out")
+    with found.locked():
+        yield found
+
+
+Train = Callable[..., tuple[Failure, ...]]
+
+
+@pytest.fixture
+def trained(folder: BatchFolder, monkeypatch: pytest.MonkeyPatch) -> Train:
+    """Trains a batch on one worker after another; returns the failures."""
+    monkeypatch.setattr(RayExecutor, "report_seconds", 0.05)
+
+    def train(
+        ray: SimulatedRay, spec: BatchSpec, observer: BatchObserver | None = None, *, answers: bool = True
+    ):
+        executor = RayExecutor(cluster_of(ray, monkeypatch, answers=answers), 1)
+        return run_jobs(folder, unfinished(folder, spec.runs), executor, observer, checkpoint_every=0.05)
+
+    return train
+
+
+def statuses(folder: BatchFolder) -> list[str]:
+    return [RunFolder(path).status for path in sorted(folder.runs.iterdir())]
+
+
+def test_points_come_back_as_if_they_were_trained_here_and_data_is_sent_once(
+    read: Read, folder: BatchFolder, trained: Train, train_all, outcome, tmp_path: Path
+) -> None:
+    spec, here, ray = read(TWO), BatchFolder(tmp_path / "here"), SimulatedRay()
+    train_all(here, spec)
+    assert trained(ray, spec) == ()
+    assert outcome(folder) == outcome(here)
+    assert (len(ray.puts), ray.shut) == (1, 1)
+
+
+OWN_TASK = """
+import numpy as np
+
+class Task:
+    def initial_model(self):
+        return np.ones(3, dtype=np.float32)
+
+    def local_update(self, model, start):
+        return model / 2
+
+    def evaluate(self, model):
+        return float(model.sum()), 0.5
+
+    def named_arrays(self, model):
+        return {"model": model}
+
+def make_task(config):
+    return Task()
+"""
+
+
+def test_a_task_of_the_user_needs_no_built_in_data(
+    folder: BatchFolder, trained: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "task_on_ray.py").write_text(OWN_TASK)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60}
+    ray, spec = SimulatedRay(), BatchSpec.of({"own": {**options, "task": "task_on_ray:make_task"}})
+    assert trained(ray, spec) == ()
+    assert (ray.puts, statuses(folder)) == ([], ["finished"])
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "starts"),
+    [
+        (RayError("its node\nhas no memory"), "cannot start: .*: has no memory$", ATTEMPTS),
+        (RayTaskError("Traceback:\nModuleNotFoundError: slotwise"), "ModuleNotFoundError: slotwise", 1),
+        (ConnectionError("GRPC connection failed"), f"^{LOST}", 1),
+    ],
+)
+def test_workers_that_cannot_start_end_a_sweep(
+    read: Read, trained: Train, error: Exception, message: str, starts: int
+) -> None:
+    ray = SimulatedRay(lambda number, name: error)
+    with pytest.raises(UserError, match=message):
+        trained(ray, read(TWO))
+    assert (ray.made, ray.shut) == (starts, 1)
+
+
+def test_a_worker_that_comes_up_resets_the_count_of_false_starts(
+    read: Read, folder: BatchFolder, trained: Train
+) -> None:
+    def fate(number: int, name: str) -> Exception | None:
+        lost = (name == "hello" and number in (1, 2, 4, 5)) or (name == "job_report" and number == 3)
+        return RayActorError("lost") if lost else None
+
+    ray = SimulatedRay(fate)
+    assert trained(ray, read("")) == ()
+    assert statuses(folder) == ["finished"]
+    assert ray.made >= 6
+
+
+class Notes(BatchObserver):
+    """How far a point was when it was begun, each time."""
+
+    def __init__(self) -> None:
+        self.first: list[int] = []
+        self.reasons: list[str] = []
+        self._new = True
+
+    def job_started(self, job: Job) -> None:
+        self._new = True
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        if self._new:
+            self.first.append(progress.done)
+        self._new = False
+
+    def job_retried(self, job: Job, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def test_a_point_whose_node_is_lost_goes_on_from_what_has_come_back(
+    read: Read, folder: BatchFolder, trained: Train, train_all, outcome, tmp_path: Path
+) -> None:
+    spec, here, notes = read(LONG), BatchFolder(tmp_path / "here"), Notes()
+    train_all(here, spec)
+
+    def fate(number: int, name: str) -> Exception | None:
+        come_back = list(folder.runs.glob("*/checkpoints/*.checkpoint"))
+        return RayActorError("lost") if number == 1 and name == "job_report" and come_back else None
+
+    assert trained(SimulatedRay(fate), spec, notes) == ()
+    assert notes.reasons == ["its node or its process was lost"]
+    assert notes.first[-1] > 0
+    assert outcome(folder) == outcome(here)
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_a_run_that_another_process_trains_stops_no_other(
+    read: Read, folder: BatchFolder, trained: Train, held: int
+) -> None:
+    spec = read(TWO)
+    run = spec.runs[held]
+    with RunFolder.create(folder.run(run.name).path, run.config).held():
+        (failure,) = trained(SimulatedRay(), spec)
+    assert failure.run == run
+    assert "another process is training this run" in failure.reason
+    assert sorted(statuses(folder)) == ["finished", "running"]
+
+
+@pytest.mark.parametrize("call", ["begin", "job_report"])
+def test_a_head_that_is_lost_to_a_client_is_told(read: Read, trained: Train, call: str) -> None:
+    ray = SimulatedRay(lambda number, name: ConnectionError("GRPC failed") if name == call else None)
+    with pytest.raises(UserError, match=f"^{LOST}"):
+        trained(ray, read(TWO))
+    assert ray.shut == 1
+
+
+def test_a_head_that_does_not_answer_any_more_is_told(
+    read: Read, trained: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_cluster, "PROBE_INTERVAL", 0.001)
+    monkeypatch.setattr(ray_cluster, "HEAD_TIMEOUT", 0.0)
+    with pytest.raises(UserError, match=f"^{LOST}"):
+        trained(SimulatedRay(), read(""), answers=False)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "workers", "size", "threads"), [(1, None, 1, 2), (2, None, 2, 1), (8, None, 2, 1), (8, 5, 5, 1)]
+)
+def test_there_are_as_many_workers_as_cores_that_are_there_or_as_is_said(
+    folder: BatchFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: int,
+    workers: int | None,
+    size: int,
+    threads: int,
+) -> None:
+    executor = RayExecutor(cluster_of(SimulatedRay(), monkeypatch), workers)
+    assert executor.open(folder, jobs, 1.0, BatchObserver()) is executor
+    assert executor.share(jobs, 0) == (size, threads)
+    executor.close()
+
+
+def test_few_jobs_are_trained_from_here_with_workers_on_all_nodes(
+    folder: BatchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = SimulatedRay()
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}] * 3)
+    executor = RayExecutor(cluster_of(ray, monkeypatch))
+    assert isinstance(executor.open(folder, 2, 1.0, BatchObserver()), executors.SerialExecutor)
+    executor.close()
