@@ -19,7 +19,7 @@ from slotwise.fleet import Fleet
 from slotwise.live.server.timings import FILE, Timing
 from slotwise.options import Range
 from slotwise.options.checks import check_fields
-from slotwise.runs import RunFolder
+from slotwise.runs import SavedRun
 
 SLACK = 1.1  # of a slot that is chosen here: it is this much longer than the median uplink
 ROUNDING = 1e-9  # of a slot, so that a time of exactly one slot is one slot
@@ -120,16 +120,16 @@ def calibrate(run: Path | str, **options: Any) -> Calibration:
     """
     chosen = CalibrationConfig(**options)
     slot_ms, quantile = chosen.slot_ms, chosen.quantile
-    folder = RunFolder.open(Path(run))
-    description, config = folder.description(), folder.parameters()
-    if "live_run" not in description:
+    saved = SavedRun.read(run)
+    config = saved.config
+    if not saved.is_live:
         raise UserError(f"{run}: a simulated run; only a live run measures devices")
-    turns = read_timings(folder.path / FILE, config.channel.devices)
+    turns = read_timings(saved.path / FILE, config.channel.devices)
     times = tuple(_times(device, turns, quantile) for device in range(1, config.channel.devices + 1))
     uplinks = [one.uplink_seconds for one in times if isfinite(one.uplink_seconds)]
     if not uplinks:
         raise UserError(f"{run}: no update has arrived in this run")
-    slot_ms = slot_ms or dict(description.get("live_options", {})).get("slot_ms")
+    slot_ms = slot_ms or dict(saved.description.get("live_options", {})).get("slot_ms")
     if slot_ms is None:
         slot_ms = float(f"{1000 * SLACK * float(np.median(uplinks)) / config.channel.link_slots:.3g}")
     compute, unmeasured = _slots([one.compute_seconds for one in times], slot_ms)

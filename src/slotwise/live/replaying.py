@@ -16,7 +16,7 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import update_of
 from slotwise.live.server.aggregator import Rollback
 from slotwise.options import loaded
-from slotwise.runs import RunFolder
+from slotwise.runs import SavedRun
 from slotwise.runs.execution import build_task
 from slotwise.schedule import Timeline
 
@@ -27,23 +27,20 @@ def replay(path: Path | str, task: Task | None = None) -> Vector:
     It is the model of the run to the bit if all devices sent what ``task`` (default: that of the run) gives.
     Bounds on norms and roll-backs are repeated.
     """
-    folder = RunFolder.open(path)
-    description, config = folder.description(), folder.parameters()
-    if "live_run" not in description:
+    run = SavedRun.read(path)
+    if not run.is_live:
         raise UserError(f"{path}: a simulated run; its model does not have to be replayed")
-    timeline_file = folder.path / "timeline.json"
-    if not timeline_file.is_file():
+    if run.measured is None:
         raise UserError(f"{path}: no round is complete, so there is nothing to replay")
-    timeline = Timeline.from_json(timeline_file.read_text(encoding="utf-8"))
-    live_file = folder.path / "live.json"
+    live_file = run.path / "live.json"
     try:
         live = json.loads(live_file.read_text(encoding="utf-8"))
         rollbacks = {entry[0]: Rollback(*entry) for entry in live.get("rollbacks", [])}
     except (OSError, ValueError, AttributeError, TypeError):
         # The server writes it after timeline.json, and may have been killed in between.
         raise UserError(f"{live_file}: missing or damaged; resume the run, which writes it again") from None
-    rule = NormBounded(loaded(config.rule), description["live_options"]["clip_norm"] or "off")
-    return _last_model(timeline, build_task(config) if task is None else task, rule, rollbacks)
+    rule = NormBounded(loaded(run.config.rule), run.description["live_options"]["clip_norm"] or "off")
+    return _last_model(run.measured, build_task(run.config) if task is None else task, rule, rollbacks)
 
 
 def _last_model(

@@ -30,7 +30,7 @@ from slotwise.live.transport.broker import (
 )
 from slotwise.observer import BaseObserver
 from slotwise.options import loaded
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs import RunConfig, RunFolder, SavedRun
 from slotwise.runs.config import REPLACED_BY
 from slotwise.runs.execution import build_task, check_task
 
@@ -103,7 +103,7 @@ def prepare_resume(path: Path | str, *, broker: BrokerOptions | None = None, **o
 def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of the run in a folder with the options in ``given`` on top."""
     replaced = {name for option in given for name in REPLACED_BY.get(option, ())}
-    options = RunFolder.open(path).parameters().options()
+    options = SavedRun.read(path).config.options()
     kept = {name: value for name, value in options.items() if name not in replaced}
     return RunConfig.from_options(given, defaults=kept)
 
