@@ -51,15 +51,6 @@ def test_a_run_that_has_not_changed_is_read_once(
     assert browser.listing() == listing
 
 
-def test_what_is_known_of_runs_is_bounded(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results_browser, "MOST_RUNS", 1)
-    browser = ResultsBrowser(tmp_path)
-    for number in range(5):
-        shutil.move(next(tmp_path.iterdir()), tmp_path / f"moved{number}")
-        assert len(browser.listing()["runs"]) == 1
-        assert len(browser._known) <= 3
-
-
 def test_the_timeline_of_a_live_run_is_the_measured_one(tmp_path: Path, run: Path) -> None:
     measured = RunFolder(run).parameters().simulate().first(3)
     (run / "timeline.json").write_text(measured.to_json())

@@ -7,9 +7,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 from slotwise.batch.batch_folder import BatchFolder, case_names
@@ -51,8 +51,7 @@ class ResultsBrowser:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[Path, tuple[int, Mapping[str, Any]]] = {}
-        self._lock = Lock()
+        self._kept_row = lru_cache(2 * MOST_RUNS)(lambda folder, stamp: read_row(folder))  # noqa: ARG005
 
     def listing(self) -> dict[str, Any]:
         """Return a row for each run, the options in which they differ, batches and recommendations."""
@@ -94,15 +93,7 @@ class ResultsBrowser:
             stamp = (folder / "run.json").stat().st_mtime_ns
         except OSError:
             return DAMAGED
-        with self._lock:
-            known = self._known.get(folder)
-        if known is None or known[0] != stamp:
-            known = (stamp, read_row(folder))
-            with self._lock:
-                if len(self._known) > 2 * MOST_RUNS:
-                    self._known.clear()
-                self._known[folder] = known
-        return known[1]
+        return self._kept_row(folder, stamp)
 
     def path(self, name: str) -> Path:
         """Return a folder below the root, or raise a UserError."""
