@@ -1,4 +1,4 @@
-"""Sweeps over parameters of the user's own task, rule, policy, selection and participation."""
+"""Sweeps over parameters of the user's own task, rule, policy, selection, participation and link."""
 
 import csv
 import json
@@ -43,6 +43,20 @@ def step(weights, gradient, context, *, scale: float = 1.0):
 
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
+
+class Link:
+    planned_broadcast_slots = 1
+    def __init__(self, devices, slots):
+        self.planned_slots = (slots,) * devices
+    def uplink(self, device, slot, attempt):
+        return self.planned_slots[device - 1], False
+    def broadcast(self, receivers, slot):
+        return 1
+    def snr_db(self, slot):
+        return np.zeros(len(self.planned_slots))
+
+def link(scenario, seed, *, slots: int = 1):
+    return Link(scenario.devices, slots)
 """
 BASE = {"devices": 6, "group_size": 2, "compute_slots": 3, "deadline": 100, "evaluate_every": 50}
 
@@ -69,6 +83,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
         ({"schedule": "OWN:policy"}, "schedule_options.delay", [0, 1]),
         ({"schedule": "async", "selection": "OWN:pick"}, "selection_options.stride", [1, 3]),
         ({"schedule": "sync", "participation": "OWN:pick"}, "participation_options.stride", [1, 3]),
+        ({"radio_link": "OWN:link"}, "radio_link_options.slots", [1, 3]),
     ],
 )
 def test_a_parameter_is_an_axis_and_a_column(

@@ -65,10 +65,10 @@ import numpy as np
 from slotwise.schedule import IntentionalDelay
 
 class Quadratic:
-    def __init__(self, rate):
-        self.rate = rate
+    def __init__(self, rate, size):
+        self.rate, self.size = rate, size
     def initial_model(self):
-        return np.ones(3, np.float32)
+        return np.ones(self.size, np.float32)
     def local_update(self, model, start):
         return (self.rate * (model - start.device)).astype(np.float32)
     def evaluate(self, model):
@@ -76,8 +76,8 @@ class Quadratic:
     def named_arrays(self, model):
         return {"w": model}
 
-def task(config, *, rate: float = 0.5):
-    return Quadratic(rate)
+def task(config, *, rate: float = 0.5, size: int = 3):
+    return Quadratic(rate, size)
 
 def rule(model, contributions, *, shrink: float = 1.0):
     total = sum(sent.update.astype(np.float64) for sent in contributions)

@@ -26,6 +26,7 @@ SHOWN_CONTEXTS = {
     "radio_bits": ({}, 2_000_000),
     "radio_trace": ({}, "trace.csv"),
     "seed": ({}, 1),
+    "task_options": ({"task": "own_parts:task"}, "size=100000"),
 }
 
 

@@ -211,6 +211,17 @@ def refuse_idle(options: Mapping[str, Any]) -> None:
             raise NoEffectError(name, options[name], "without samples_per_slot, as nothing is trained")
 
 
+def size_flags() -> tuple[Flag, ...]:
+    """Return the flags of your own task for commands that train nothing: it says the bits of its update."""
+    return run_flags("model", only=("task", "task_options"))
+
+
+def refuse_idle_task(options: Mapping[str, Any], config: RunConfig) -> None:
+    """Refuse a task where nothing is trained, unless the slots of an uplink follow from its bits."""
+    if "task" in options and not getattr(config.link, "lacks_bits", False):
+        raise NoEffectError("task", options["task"], "unless the slots of an uplink follow from its bits")
+
+
 def refuse_idle_seed(options: Mapping[str, Any], config: RunConfig) -> None:
     """Refuse a seed where nothing is drawn from it for the schedule."""
     if "seed" in options and not config.schedule_depends_on_seed:

@@ -11,7 +11,16 @@ import numpy as np
 from cyclopts import App
 from numpy.typing import NDArray
 
-from slotwise.cli.flags import AsJson, Flag, command, output, refuse_idle_seed, run_flags
+from slotwise.cli.flags import (
+    AsJson,
+    Flag,
+    command,
+    output,
+    refuse_idle_seed,
+    refuse_idle_task,
+    run_flags,
+    size_flags,
+)
 from slotwise.errors import InputError
 from slotwise.files import check_writable
 from slotwise.fleet.chances import Floats
@@ -31,6 +40,7 @@ SHOWN: tuple[Flag, ...] = (
     *run_flags("fleet", only=("uplink_slots",)),
     *(flag for flag in run_flags("link") if flag.name not in (*UNSEEN, "radio_trace_end", OWN)),
     *run_flags("training", only=("seed",)),
+    *size_flags(),
 )
 BLOCKS = 1_000  # in which means and losses are counted
 TOGETHER = 10_000  # devices whose blocks are drawn at once
@@ -41,7 +51,7 @@ UNTIL = (*run_flags("channel", only=("deadline",)), *run_flags("link", only=("ra
 def show(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """Show distance, path loss, mean SNR and the slots of an uplink of every device.
 
-    The update is that of the paper's MNIST model, unless --radio-bits is given.
+    The update is that of the paper's MNIST model, of --task, or of --radio-bits.
     """
     config = _config(options)
     link = _link(config, until=None)
@@ -81,6 +91,7 @@ def _config(options: dict[str, Any]) -> RunConfig:
     """Return the configuration of a run with these options: rate-adaptive unless they name another link."""
     config = RunConfig.from_options({"radio_link": "rate-adaptive", "group_size": 1, **options})
     refuse_idle_seed(options, config)
+    refuse_idle_task(options, config)
     return config
 
 

@@ -18,8 +18,10 @@ from slotwise.cli.flags import (
     power_flags,
     refuse_idle,
     refuse_idle_seed,
+    refuse_idle_task,
     refuse_with,
     run_flags,
+    size_flags,
     take_powers,
     whole_number,
     whole_numbers,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
-# The speed of devices may follow from these; the rate of the link does not, as no model is known here.
+# The speed of devices may follow from these.
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 PLAN_FLAGS = [
     flag
@@ -70,7 +72,7 @@ SLOTS = output("Show slots A to B-1 only; A: and :B are allowed. Default: as man
 OUT = output("Draw a picture instead: FILE.svg, .png or .html.", metavar="FILE")
 
 
-@command(*(flag for flag in PLAN_FLAGS if flag.name != "group_size"), *SPEED, *power_flags())
+@command(*(flag for flag in PLAN_FLAGS if flag.name != "group_size"), *SPEED, *size_flags(), *power_flags())
 def plan(
     options: dict[str, Any],
     *,
@@ -81,7 +83,8 @@ def plan(
     """Show what every group size costs: rounds, staleness, the free intentional delay, slots and joules.
 
     The defaults are the MNIST case of the paper (50 compute slots). With a fleet or a radio every schedule is
-    simulated, and intentional delay is the automatic one.
+    simulated, and intentional delay is the automatic one. Over a radio the update is that of the paper's
+    MNIST model, of --task, or of --radio-bits.
     """
     refuse_idle(options)
     powers = take_powers(options)
@@ -90,6 +93,7 @@ def plan(
     config = RunConfig.from_options({**options, **schedule, "group_size": 1})
     policy = ready_policy(config.policy, config.seed)
     refuse_idle_seed(options, config)
+    refuse_idle_task(options, config)
     channel = config.channel
     table = make_plan(
         devices=channel.devices,
@@ -116,7 +120,7 @@ def plan(
         console.print("costs skipped for this size; add --usage to compute them")
 
 
-@command(*TIMELINE_FLAGS, *SPEED, *power_flags())
+@command(*TIMELINE_FLAGS, *SPEED, *size_flags(), *power_flags())
 def timeline(
     options: dict[str, Any],
     *,
@@ -142,6 +146,7 @@ def timeline(
         refuse_with("out", costs_asked, "a picture shows no costs; --json does")
     config = RunConfig.from_options(options, defaults=EXAMPLE)
     refuse_idle_seed(options, config)
+    refuse_idle_task(options, config)
     if rounds is None and config.channel.deadline is None:
         rounds = 2 * config.channel.groups
     powers = powers and powers_of_run(powers, config)

@@ -17,7 +17,7 @@ from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
-from slotwise.options import declared
+from slotwise.options import declared, spread
 from slotwise.planning import divisors
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
@@ -139,7 +139,7 @@ def toml_of(config: RunConfig) -> str:
     unused |= {name for name, option in declared(RunConfig).items() if option.is_found}
     if config.dataset.data_folder is not None:
         unused |= {*FOUND_IN_FOLDER}
-    for name, value in config.options().items():
+    for name, value in spread(config.options()).items():
         if name == "absences":  # TOML has no null
             value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901
         if value is not None and name not in unused:
