@@ -1,12 +1,11 @@
 """A cheap task with exact arithmetic of its own, and the real one on MNIST."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.data import Dataset, load_mnist, one_label
@@ -22,7 +21,7 @@ for folder in (Path(__file__).parent, Path(__file__).parents[1] / "live"):
 SAMPLES, FEATURES = 6, 5
 
 
-class LeastSquares:
+class LeastSquares(Task):
     """Linear regression with a few float32 samples on each device; two SGD steps are a local training."""
 
     def __init__(self, devices: int, seed: int) -> None:
@@ -45,9 +44,6 @@ class LeastSquares:
     def evaluate(self, model: Vector) -> Evaluation:
         errors = (self.inputs * model).sum(axis=2) - self.targets
         return Evaluation(float((errors**2).mean()), float((np.abs(errors) < 1).mean()))
-
-    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        return {"weights": model}
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from memory_run import serve_in_memory
-from numpy.typing import NDArray
 
 from slotwise.aggregation import Contribution, RuleState, Vector, mean
 from slotwise.aggregation.norm_bound import NormBounded
@@ -42,9 +41,6 @@ class Fresh:
 
     def evaluate(self, model: Vector) -> Evaluation:
         return Evaluation(float(model.sum()), 0.5)
-
-    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        return {"w": model}
 
 
 class Reusing(Fresh):

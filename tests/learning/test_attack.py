@@ -22,9 +22,6 @@ class Ones:
     def evaluate(self, model: Vector) -> Evaluation:
         return Evaluation(0.0, 0.0)
 
-    def named_arrays(self, model: Vector) -> dict[str, Vector]:
-        return {"w": model}
-
     def sample_count(self, device: int) -> int:
         return 10 * device
 

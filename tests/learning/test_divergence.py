@@ -1,36 +1,34 @@
 """A run that leaves the finite numbers ends at once and keeps what there was."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Diverged, Evaluation, History, Task, TrainingStart, train
+from slotwise.learning import Diverged, Evaluation, History, Task, TaskWrapper, TrainingStart, train
+from slotwise.learning.task import DeviceState
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
 TIMELINE = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=12)
 
 
-class Poisoned:
+class Poisoned(TaskWrapper):
     """Device 1 adds ``poison`` to its second update (round 3); the loss may turn infinite."""
 
     def __init__(self, task: Task, poison: float = 0.0, bad_loss_from: int | None = None) -> None:
-        self._task, self._poison, self._bad_loss_from = task, np.float32(poison), bad_loss_from
-        self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
-        self._evaluations = 0
+        super().__init__(task)
+        self._poison, self._bad_loss_from, self._evaluations = np.float32(poison), bad_loss_from, 0
 
-    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-        update = self._task.local_update(model, start)
+    def sent(self, update: Vector, start: TrainingStart) -> Vector:
         return update + self._poison if (start.device, start.training) == (1, 1) else update
 
-    def evaluate(self, model: Vector) -> Evaluation:
-        evaluation = self._task.evaluate(model)
+    def evaluate_devices(self, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
         self._evaluations += 1
-        if self._bad_loss_from is not None and self._evaluations > self._bad_loss_from:
-            return Evaluation(float("inf"), evaluation.accuracy)
-        return evaluation
+        evaluation = super().evaluate_devices(model, states)
+        is_bad = self._bad_loss_from is not None and self._evaluations > self._bad_loss_from
+        return evaluation._replace(loss=float("inf")) if is_bad else evaluation
 
 
 @pytest.fixture

@@ -23,7 +23,17 @@ from slotwise.aggregation import (
     model_average,
 )
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Evaluation, History, Interrupted, Point, Task, Training, TrainingStart, train
+from slotwise.learning import (
+    Evaluation,
+    History,
+    Interrupted,
+    Point,
+    Task,
+    TaskWrapper,
+    Training,
+    TrainingStart,
+    train,
+)
 from slotwise.learning.engine import TrainingObserver
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.learning.task import TrainingResult, update_of
@@ -303,20 +313,15 @@ def test_workers_must_be_a_whole_number_of_at_least_one(workers: object, run: Ca
 
 
 def test_an_error_of_the_task_comes_through(least_squares: MakeTask) -> None:
-    class Broken:
-        def __init__(self) -> None:
-            self._task = least_squares(6, 0)
-            self.initial_model, self.evaluate = self._task.initial_model, self._task.evaluate
-            self.named_arrays = self._task.named_arrays
-
-        def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+    class Broken(TaskWrapper):
+        def sent(self, update: Vector, start: TrainingStart) -> Vector:
             if (start.device, start.training) == (3, 1):
                 raise RuntimeError("start.device 3 is on fire")
-            return self._task.local_update(model, start)
+            return update
 
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=10)
     with pytest.raises(RuntimeError, match="device 3 is on fire"):
-        train(timeline, Broken(), workers=2)
+        train(timeline, Broken(least_squares(6, 0)), workers=2)
 
 
 def test_the_reference_yields_the_initial_model_first(least_squares: MakeTask) -> None:
@@ -358,16 +363,12 @@ def momentum(
     return model - velocity, {"velocity": velocity}
 
 
-class Counting:
+class Counting(TaskWrapper):
     """A task whose devices count their trainings, and step further with each."""
-
-    def __init__(self, task: Task) -> None:
-        self.initial_model, self.evaluate = task.initial_model, task.evaluate
-        self.named_arrays, self._task = task.named_arrays, task
 
     def local_update(self, model: Vector, start: TrainingStart) -> TrainingResult:
         trained = start.state.get("trained", np.zeros(1, dtype=np.float32)) + 1
-        update = update_of(self._task.local_update(model, start))
+        update = update_of(self.task.local_update(model, start))
         return TrainingResult(update * trained, state={"trained": trained})
 
 
@@ -427,31 +428,23 @@ def test_ctrl_c_at_any_instruction_of_a_round_leaves_a_whole_round(
 def test_a_local_training_is_told_the_model_it_starts_from_and_the_slot_of_that_model(
     least_squares: MakeTask,
 ) -> None:
-    class Noted:
-        def __init__(self, task: Task) -> None:
-            self.initial_model, self.evaluate = task.initial_model, task.evaluate
-            self.named_arrays, self._task = task.named_arrays, task
-            self.starts: list[TrainingStart] = []
+    starts: list[TrainingStart] = []
 
-        def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-            self.starts.append(start)
-            return self._task.local_update(model, start)
+    class Noted(TaskWrapper):
+        def sent(self, update: Vector, start: TrainingStart) -> Vector:
+            starts.append(start)
+            return update
 
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", rounds=9)
-    task = Noted(least_squares(6, 0))
-    train(timeline, task)
+    train(timeline, Noted(least_squares(6, 0)))
     complete = [0, *timeline.broadcast_end.tolist()]
     columns = (timeline.device, timeline.training, timeline.version)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    assert task.starts == [TrainingStart(n, t, version, complete[version]) for n, t, version in rows]
+    assert starts == [TrainingStart(n, t, version, complete[version]) for n, t, version in rows]
 
 
 def test_contributions_have_device_round_and_samples(least_squares: MakeTask) -> None:
-    class Counted:
-        def __init__(self, task: Task) -> None:
-            self.initial_model, self.evaluate = task.initial_model, task.evaluate
-            self.named_arrays, self.local_update = task.named_arrays, task.local_update
-
+    class Counted(TaskWrapper):
         def sample_count(self, device: int) -> int:
             return 10 * device
 
@@ -518,25 +511,20 @@ def test_what_is_no_rule_is_refused(rule: Any, least_squares: MakeTask) -> None:
 
 
 def test_a_task_cannot_write_to_the_models_it_is_given(least_squares: MakeTask) -> None:
-    class Writing:
-        """Writes to the model it starts from, or evaluates."""
-
-        def __init__(self, where: str) -> None:
-            self._task, self._where = least_squares(6, 0), where
-            self.initial_model, self.named_arrays = self._task.initial_model, self._task.named_arrays
-
+    class Training(TaskWrapper):
         def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-            model *= 2 if self._where == "local_update" else 1
+            model *= 2
             return model
 
+    class Evaluating(TaskWrapper):
         def evaluate(self, model: Vector) -> Evaluation:
             model *= 2
             return Evaluation(1.0, 1.0)
 
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=4)
-    for where in ("local_update", "evaluate"):
+    for writing in (Training, Evaluating):
         with pytest.raises(ValueError, match="read-only"):
-            train(timeline, Writing(where), workers=2)
+            train(timeline, writing(least_squares(6, 0)), workers=2)
 
 
 def test_a_round_whose_rule_failed_can_be_applied_again(least_squares: MakeTask) -> None:

@@ -52,9 +52,6 @@ class PointsTask:
     def evaluate(self, model: Vector) -> Evaluation:
         return Evaluation(float(0.5 * ((model - self.points) ** 2).sum(axis=1).mean()), 0.0)
 
-    def named_arrays(self, model: Vector) -> dict[str, Vector]:
-        return {"w": model}
-
     def slope(self, model: Vector) -> Vector:
         return np.asarray(model - self.points.mean(axis=0))
 

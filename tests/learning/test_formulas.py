@@ -42,9 +42,6 @@ class Quadratic:
     def evaluate(self, model: Vector) -> Evaluation:
         return Evaluation(float(model[0]), 0.0)
 
-    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        return {"w": model}
-
 
 def models(task: Quadratic, rule: object, rounds: int) -> list[float]:
     """w_1, w_2, … of synchronous rounds with all devices."""

@@ -237,6 +237,20 @@ def test_wrappers_keep_all_that_a_task_has(task: Any) -> None:
     assert checked.evaluate(MODEL, {1: {}, 2: {}}).loss == 2
 
 
+def test_a_wrapper_may_override_the_required_methods_alone() -> None:
+    class Other(TaskWrapper):
+        def local_update(self, model: np.ndarray, start: TrainingStart) -> np.ndarray:
+            return np.full(3, -start.device, np.float32)
+
+        def evaluate(self, model: np.ndarray) -> Evaluation:
+            return Evaluation(9.0, 0.5)
+
+    checked = CheckedTask.of(Other(Everything()))
+    updates = checked.local_updates(MODEL, [TrainingStart(1, 0), TrainingStart(2, 0)])
+    assert [update[0] for update in updates] == [-1, -2]
+    assert checked.evaluate(MODEL, {1: {}}).loss == 9
+
+
 @pytest.mark.parametrize(("bits", "sent"), [(32, 5), (8, 8 * 3 + 2 * 32), (3, 3 * 3 + 2 * 32)])
 def test_update_bits_are_those_that_are_sent(bits: int, sent: int) -> None:
     assert Quantised(Everything(), bits).update_bits == sent

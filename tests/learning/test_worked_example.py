@@ -8,11 +8,8 @@ Devices 1 to 6 hold A, B, C, D, A, B. The step size is ½, one step is a local t
 a gradient, and a round takes half the sum of its two updates away: w_{k+1} = w_k − ½(u + u').
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Training, TrainingStart
@@ -71,9 +68,6 @@ class FourSamples:
 
     def evaluate(self, model: Vector) -> Evaluation:
         return Evaluation(0.0, 0.0)
-
-    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        return {"w": model}
 
 
 @pytest.mark.parametrize(("schedule", "expected"), [("async", ASYNC), ("idfl", IDFL), ("sync", SYNC)])

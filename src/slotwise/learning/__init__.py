@@ -11,10 +11,11 @@ from slotwise.learning.optimizer import (
     StepContext,
     StepDecay,
 )
-from slotwise.learning.task import Evaluation, Task, TrainingResult, TrainingStart
+from slotwise.learning.task import Evaluation, Task, TaskWrapper, TrainingResult, TrainingStart
 
 __all__ = [
     "Adam", "CosineDecay", "Diverged", "Evaluation", "ExponentialDecay", "History", "Interrupted",
-    "InverseDecay", "OwnStep", "Point", "Sgd", "StepContext", "StepDecay", "Task", "Training",
+    "InverseDecay", "OwnStep", "Point", "Sgd", "StepContext", "StepDecay", "Task",
+    "TaskWrapper", "Training",
     "TrainingResult", "TrainingStart", "train",
 ]  # fmt: skip

@@ -189,7 +189,9 @@ class TaskWrapper(Task):
         return self.evaluate_devices(model, {})
 
     def evaluate_devices(self, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
-        """Return the evaluation of the other task."""
+        """Return the evaluation of the other task, unless a subclass has an `evaluate` of its own."""
+        if type(self).evaluate is not TaskWrapper.evaluate:
+            return self.evaluate(model)
         return self.task.evaluate_devices(model, states)
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
@@ -207,8 +209,10 @@ class TaskWrapper(Task):
 
     @property
     def trains_together(self) -> bool:
-        """True if the other task computes several updates in one call."""
-        return self.task.trains_together
+        """True if the other task computes several updates in one call, which a subclass takes as they are."""
+        one, together = type(self).local_update, type(self).local_updates
+        kept = one is TaskWrapper.local_update or together is not TaskWrapper.local_updates
+        return kept and self.task.trains_together
 
 
 class _Adapter(Task):
