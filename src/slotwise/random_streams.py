@@ -1,11 +1,27 @@
-"""What random numbers are drawn for: the purposes of all random streams, which never share numbers.
+"""Random streams: what numbers are drawn for, and the generator of the schedule.
 
 Every random number is a function of (seed, purpose, device, count). Numbers of the schedule come from
-SplitMix64 (`slotwise.fleet.chances`), those of the learning from Philox (`slotwise.learning.randomness`), so
-the two lists may have the same values. A value never changes: it is part of every published result.
+SplitMix64 (Steele, Lea and Flood, 2014), applied here to one part of the key after another: the state after
+the first parts may be kept, so that a further part costs one step. Those of the learning come from Philox
+(`slotwise.learning.randomness`), so the two lists of purposes may have the same values. A value never
+changes: it is part of every published result.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from enum import IntEnum, unique
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+States = NDArray[np.uint64]
+
+STEP, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_MASK = 2**64 - 1
+# Of 64 bits the upper 53 are used: all integers of so many bits are exact as float64.
+_TO_UNIT = 2.0**-53
 
 
 @unique
@@ -38,3 +54,39 @@ class Purpose(IntEnum):
     LAYERS = 12
     APP_TRAINING = 20
     APP_EVALUATION = 21
+
+
+def chance(*key: int) -> float:
+    """Return a number in [0, 1) that depends on ``key`` alone."""
+    return (state_after(key) >> 11) * _TO_UNIT
+
+
+def chances(key: Sequence[int], last: States) -> Floats:
+    """Return ``chance(*key, number)`` of every number in ``last``."""
+    return units(mixed_all(np.array(state_after(key), dtype=np.uint64), last))
+
+
+def state_after(key: Sequence[int]) -> int:
+    """Return the state after all parts of a key."""
+    # Masked in each step: Python's integers do not wrap at 64 bits as those of numpy do.
+    state = 0
+    for part in key:
+        state = (state + part + STEP) & _MASK
+        state = ((state ^ (state >> 30)) * FIRST) & _MASK
+        state = ((state ^ (state >> 27)) * SECOND) & _MASK
+        state ^= state >> 31
+    return state
+
+
+def mixed_all(states: States, part: int | States) -> States:
+    """Return the states after one more part of the key, the same for all or one for each."""
+    parts = part if isinstance(part, np.ndarray) else np.uint64(part)
+    state = states + parts + np.uint64(STEP)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(FIRST)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(SECOND)
+    return state ^ (state >> np.uint64(31))
+
+
+def units(states: States) -> Floats:
+    """Return the numbers in [0, 1) of an array of states."""
+    return (states >> np.uint64(11)).astype(np.float64) * _TO_UNIT

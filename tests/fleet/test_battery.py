@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slotwise.errors import InputError
 from slotwise.fleet import Batteries, Fleet, FleetConfig
 from slotwise.fleet.battery import NANOJOULES, Ledger
-from slotwise.fleet.chances import chance, chances
+from slotwise.random_streams import chance, chances
 from slotwise.scenario import Scenario
 
 USUAL: dict[str, Any] = {"capacity": (10.0,), "computing": (1.0,), "sending": (2.0,)}

@@ -8,12 +8,11 @@ from math import log10, sqrt
 import numpy as np
 import pytest
 
-from slotwise.fleet.chances import mixed_all, units
 from slotwise.fleet.fleet import chance
 from slotwise.radio import Nakagami, NoFading, Rayleigh, Rician
 from slotwise.radio.fading import rayleigh_outage, rayleigh_rate, scaled_exponential_integral
 from slotwise.radio.placement import device_states
-from slotwise.random_streams import SchedulePurpose
+from slotwise.random_streams import SchedulePurpose, mixed_all, units
 
 DRAWS = 400_000
 

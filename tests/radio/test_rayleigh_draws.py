@@ -7,11 +7,10 @@ import pytest
 
 from slotwise import Asynchronous, IntentionalDelay, Scenario, simulate
 from slotwise.fleet import Fleet
-from slotwise.fleet.chances import mixed_all
 from slotwise.options import choose
 from slotwise.radio import LINK, RadioLink, Rayleigh
 from slotwise.radio.placement import device_states
-from slotwise.random_streams import SchedulePurpose
+from slotwise.random_streams import SchedulePurpose, mixed_all
 from slotwise.schedule import SELECTIONS
 from slotwise.schedule.fading_kernel import CLOSE, UNKNOWN, draw_scores, drawn_bits
 

@@ -11,7 +11,7 @@ from random_fleets import fleets, scenarios
 from slotwise import Scenario, Timeline, simulate
 from slotwise.errors import InputError
 from slotwise.fleet import Batteries, Fleet
-from slotwise.fleet.chances import chance
+from slotwise.random_streams import chance
 from slotwise.schedule import SELECTIONS, RandomSelection, Transmission
 from slotwise.schedule.link import Floats, Integers
 from slotwise.schedule.policies import Asynchronous, IntentionalDelay, Synchronous

@@ -23,10 +23,10 @@ from slotwise.cli.flags import (
 )
 from slotwise.errors import InputError
 from slotwise.files import check_writable
-from slotwise.fleet.chances import Floats
 from slotwise.radio import ChannelModel, RadioLink
 from slotwise.radio.radio_link import quantile_of, uplink_durations
 from slotwise.radio.traces import MOST_VALUES, write_trace
+from slotwise.random_streams import Floats
 from slotwise.report.tables import columns_table, table_console
 from slotwise.runs.config import RunConfig
 

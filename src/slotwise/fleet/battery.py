@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import ConflictError, InputError
-from slotwise.fleet.chances import chances
-from slotwise.random_streams import SchedulePurpose
+from slotwise.random_streams import SchedulePurpose, chances
 from slotwise.scenario import LARGEST_SEED, whole
 
 NANOJOULES = 1_000_000_000  # of a joule

@@ -13,10 +13,9 @@ from statistics import NormalDist
 from typing import Literal, get_args
 
 from slotwise.errors import InputError
-from slotwise.fleet.chances import chance
 from slotwise.fleet.fleet import Absence
 from slotwise.option_text import read_number, read_whole_number
-from slotwise.random_streams import SchedulePurpose
+from slotwise.random_streams import SchedulePurpose, chance
 from slotwise.scenario import LARGEST, LARGEST_SEED, whole
 
 Distribution = Callable[[float], int]

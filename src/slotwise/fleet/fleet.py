@@ -19,8 +19,7 @@ import numpy as np
 
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet.battery import Batteries
-from slotwise.fleet.chances import chance, chances
-from slotwise.random_streams import SchedulePurpose
+from slotwise.random_streams import SchedulePurpose, chance, chances
 from slotwise.scenario import LARGEST_SEED, Scenario, whole
 
 Retransmission = Literal["next-turn", "at-once", "erasure"]

@@ -16,13 +16,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 
 from slotwise.errors import InputError, MissingError, NoEffectError
-from slotwise.fleet.chances import Floats
 from slotwise.options import Choice, Either, Range, table_of
 from slotwise.options.checks import check_fields
 from slotwise.radio.channel import Budget, Channel, ChannelModel, TraceConditions, decibels
 from slotwise.radio.fading import Slots
 from slotwise.radio.radio_link import NO_DEADLINE, LinkSettings, RadioLink
 from slotwise.radio.rates import RATE, Gap, Rate, Shannon
+from slotwise.random_streams import Floats
 from slotwise.scenario import Scenario
 
 PREFIX = "radio_"

@@ -11,11 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from slotwise.fleet.chances import Floats, mixed_all
 from slotwise.radio.channel import Conditions, Integers, ModelConditions, decibels
 from slotwise.radio.placement import device_states
 from slotwise.radio.rates import Rate, Shannon, Stepped
-from slotwise.random_streams import SchedulePurpose
+from slotwise.random_streams import Floats, SchedulePurpose, mixed_all
 from slotwise.schedule.link import RayleighDraws, Transmission
 
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived

@@ -17,8 +17,8 @@ import numpy as np
 
 from slotwise.errors import UserError
 from slotwise.files import write_csv
-from slotwise.fleet.chances import Floats
 from slotwise.fleet.csv_rows import CsvTable, Row, read_table
+from slotwise.random_streams import Floats
 
 MOST_VALUES = 20_000_000
 TIMES, QUANTITIES = ("slot", "block"), ("snr_db", "bits")
