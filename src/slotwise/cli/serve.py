@@ -15,7 +15,7 @@ from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
 from slotwise.errors import MissingError, NoEffectError
-from slotwise.learning.engine import REMEDY
+from slotwise.learning.history import REMEDY
 from slotwise.live import ServerConfig
 from slotwise.live.server.events import Level
 from slotwise.live.server.live_run import LiveOutcome, Trouble

@@ -1,6 +1,7 @@
 """Training along a timeline: the engine, tasks, and the built-in network."""
 
-from slotwise.learning.engine import Diverged, History, Interrupted, Point, Training, train
+from slotwise.learning.engine import Training, train
+from slotwise.learning.history import Diverged, History, Interrupted, Point
 from slotwise.learning.optimizer import (
     Adam,
     CosineDecay,

@@ -13,7 +13,8 @@ from typing import Any, Literal, Self
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.learning.checked_task import CheckedTask
-from slotwise.learning.engine import TrainingObserver, follow, unfitting
+from slotwise.learning.engine import TrainingObserver, follow
+from slotwise.learning.history import unfitting
 from slotwise.learning.workers import WorkerPlan, plan_of
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
