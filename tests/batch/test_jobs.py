@@ -1,10 +1,27 @@
 from collections import deque
+from pathlib import Path
 
 import pytest
 
-from slotwise.batch import BatchFolder, Executor, Job, JobProgress, Run, run_jobs
+from slotwise.batch import (
+    BatchFolder,
+    BatchResults,
+    Executor,
+    Job,
+    JobProgress,
+    Run,
+    executors,
+    run_batch,
+    run_jobs,
+)
+from slotwise.batch import job as job_module
+from slotwise.batch.executors import _JobWork
 from slotwise.batch.job import BatchObserver, JobEnd
-from slotwise.runs import RunConfig
+from slotwise.batch.job_worker import Assignment
+from slotwise.runs import RunConfig, run_timeline
+from slotwise.schedule import Timeline
+
+POWERS = "computing = 1.0\nsending = 2.0\nreceiving = 3.0"
 
 JOBS = [
     Job(Run(name, RunConfig().with_options(seed=seed)), work)
@@ -147,3 +164,31 @@ def test_an_interrupt_lets_jobs_save_and_closes_the_executor(folder: BatchFolder
         run_jobs(folder, JOBS, executor, recorder)
     assert recorder.lines[1:] == ["started large", "stopping", "ended large", "batch ended"]
     assert (executor.stopped, executor.closed) == (True, True)
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_each_timeline_of_a_sweep_is_simulated_once(
+    executor: str, read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[tuple[int, int]] = []
+    simulate, known = RunConfig.simulate, run_timeline.Timelines()
+
+    def count(config: RunConfig, *rounds: int) -> Timeline:
+        simulated.append((config.channel.group_size, config.deadline))
+        return simulate(config, *rounds)
+
+    monkeypatch.setattr(run_timeline, "_TIMELINES", known)
+    monkeypatch.setattr(job_module, "_summary", job_module._summary.__wrapped__)
+    monkeypatch.setattr(RunConfig, "simulate", count)
+    given: list[Assignment] = []
+    monkeypatch.setattr(executors, "_JobWork", lambda pool, job: given.append(job) or _JobWork(pool, job))
+    spec = read("group-size = [1, 2, 4]\nlearning-rate = [0.01, 0.02]\n[powers]\n" + POWERS)
+    results = run_batch(spec, tmp_path / "out", executor=executor, workers=2)
+    assert results.is_finished
+    assert sorted(simulated) == [(1, 60), (2, 60), (4, 60)]
+    assert all(job.timeline is not None for job in given)  # so no process simulates
+    monkeypatch.setattr(run_timeline, "_TIMELINES", run_timeline.Timelines())  # as in another command
+    again = BatchResults.read(tmp_path / "out")
+    assert again.columns() == results.columns()
+    assert again.curve_columns() == results.curve_columns()
+    assert len(simulated) == 3

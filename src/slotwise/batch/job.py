@@ -20,9 +20,6 @@ CACHED_RUNS, CACHED_SUMMARIES = 4096, 4096
 TEST_IMAGES = 10_000
 # An evaluation is a forward pass: about a third of the arithmetic of a training step on the same image.
 FORWARD_PART = 1 / 3
-# Options in the name of a run, where they differ from the paper's case; some with a word before the value.
-NAME_WORDS = {"compute_slots": "compute", "link_slots": "link"}
-NAMED_OPTIONS = (*NAME_WORDS, "partition", "input_scale", "update", "aggregation")
 
 
 @dataclass(frozen=True)
@@ -35,14 +32,18 @@ class Run:
     @staticmethod
     @lru_cache(CACHED_RUNS)
     def of(config: RunConfig) -> Run:
-        """Return the run that trains ``config``, named after what differs from the paper's case."""
+        """Return the run that trains ``config``, named after the slots and words that are not the paper's."""
         trained = as_trained(config)
         own, paper = trained.options(), RunConfig.from_options({"data": trained.dataset.data}).options()
         parts = [own["data"], own["schedule"], f"S{trained.channel.group_size_text.replace(', ', '-')}"]
-        changed = [name for name in NAMED_OPTIONS if own[name] != paper[name]]
-        parts += [NAME_WORDS.get(name, "") + str(own[name]).replace(":", ".") for name in changed]
-        has_own_layers = any(own[name] != paper[name] for name in ("channels", "hidden"))
-        network = [own["network"]] if own["network"] != paper["network"] else []
+        changed = {name: value for name, value in own.items() if value != paper.get(name)}
+        for name, value in changed.items():
+            if name.endswith("_slots"):
+                parts.append(f"{name.removesuffix('_slots')}{value}")
+            elif isinstance(value, str) and name not in {"schedule", "network"}:  # which have their places
+                parts.append(value.replace(":", "."))
+        has_own_layers = "channels" in changed or "hidden" in changed
+        network = [own["network"]] if "network" in changed else []
         network += [*own["channels"], *own["hidden"]] if has_own_layers else []
         parts += ["x".join(map(str, network))] if network else []
         return Run("-".join([*parts, f"T{trained.deadline}", f"seed{trained.seed}"]), trained)

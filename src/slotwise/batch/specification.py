@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
-from slotwise.batch.job import Run, as_trained, schedule_summary
+from slotwise.batch.job import Run, as_trained
 from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
@@ -28,6 +28,7 @@ from slotwise.runs import RunConfig
 from slotwise.runs.config import SHORTHANDS, refuse_unknown
 from slotwise.runs.cpu_options import SPEEDS
 from slotwise.runs.execution import check_task
+from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.toml_options import in_words_of, toml_options
 from slotwise.scenario import option_names, whole
@@ -280,7 +281,7 @@ def _possible(
             options["fleet_file"] = str(folder / file)
         try:
             config = RunConfig.from_options(options, one.case.defaults)
-            schedule_summary(config)
+            schedule_timeline(as_trained(config))
             check_task(config)
             possible.append((one, config))
         except InputError as error:
