@@ -1,25 +1,25 @@
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slotwise.batch import (
     BatchFolder,
+    BatchObserver,
     BatchResults,
-    Executor,
     Job,
     JobProgress,
     Run,
-    executors,
     run_batch,
     run_jobs,
 )
 from slotwise.batch import job as job_module
-from slotwise.batch.executors import _JobWork
-from slotwise.batch.job import BatchObserver, JobEnd
-from slotwise.batch.job_worker import Assignment
+from slotwise.batch.executors import PoolExecutor
+from slotwise.batch.job_worker import Assignment, JobReport
 from slotwise.runs import RunConfig, run_timeline
 from slotwise.schedule import Timeline
+from slotwise.workers import WorkerLost
 
 POWERS = "computing = 1.0\nsending = 2.0\nreceiving = 3.0"
 
@@ -29,43 +29,58 @@ JOBS = [
 ]
 
 
-class Script(Executor):
-    """An executor of one worker that ends each job as a test says."""
+class Script:
+    """A worker that ends each job as a test says: with a reason, or with its own loss."""
+
+    def __init__(self, executor: "Scripts") -> None:
+        self._executor = executor
+
+    def load(self) -> None:
+        pass
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        if method == "begin":
+            self._executor.begun.append(arguments[0].job.run.name)
+            return None
+        _, stop = arguments
+        if UNTIL_STOPPED in self._executor.ends:
+            return JobReport([], {}, stop, None)
+        end = self._executor.ends.popleft() if self._executor.ends else None
+        if isinstance(end, WorkerLost):
+            raise end
+        return JobReport([JobProgress(1, 1)], {}, True, end)
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._executor.closed = True
+
+
+class Scripts(PoolExecutor):
+    """Trains with one such worker after another."""
 
     retries = 1
     checkpoint_every = 7.0
 
-    def __init__(self, *ends: tuple[str | None, bool]) -> None:
+    def __init__(self, *ends: str | WorkerLost | None) -> None:
+        super().__init__()
         self.ends = deque(ends)
-        self.submitted: list[str] = []
-        self.job: Job | None = None
-        self.stopped = self.closed = False
+        self.begun: list[str] = []
+        self.closed = False
 
-    def open(
-        self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver
-    ) -> Executor:
-        self.opened, self.observer = (jobs, checkpoint_every), observer
-        return self
+    def prepare(self, jobs: int) -> int:
+        self.prepared = jobs
+        return 1
 
-    def submit(self, job: Job, waiting: int) -> bool:
-        if self.job is not None:
-            return False
-        self.submitted.append(job.run.name)
-        self.job = job
-        return True
+    def start_worker(self) -> Script:
+        return Script(self)
 
-    def wait(self, seconds: float) -> list[JobEnd]:
-        job, self.job = self.job, None
-        if job is None:
-            return []
-        self.observer.job_progress(job, JobProgress(1, 1))
-        return [JobEnd(job, *(self.ends.popleft() if self.ends else (None, False)))]
+    def share(self, waiting: int, busy: int) -> int:
+        return 1
 
-    def stop(self) -> None:
-        self.stopped = True
 
-    def close(self) -> None:
-        self.closed = True
+KILLED, UNTIL_STOPPED = WorkerLost("killed"), "until it is stopped"
 
 
 class Recorder(BatchObserver):
@@ -101,53 +116,51 @@ def folder(tmp_path) -> BatchFolder:
 
 
 def test_all_are_trained_the_largest_first(folder: BatchFolder) -> None:
-    executor, recorder = Script(), Recorder()
+    executor, recorder = Scripts(), Recorder()
     assert run_jobs(folder, JOBS, executor, recorder, finished=4) == ()
-    assert executor.submitted == ["large", "middle", "small"]
+    assert executor.begun == ["large", "middle", "small"]
     assert (recorder.lines[0], recorder.lines[-1]) == ("3 jobs, 4 finished", "batch ended")
     assert recorder.lines.count("batch ended") == 1
-    assert executor.opened == (3, 7.0)
-    assert executor.closed
+    assert (executor.prepared, executor.checkpoint_every, executor.closed) == (3, 7.0, True)
 
 
 def test_one_that_fails_stops_no_other(folder: BatchFolder) -> None:
-    executor = Script(("diverged", False))
+    executor = Scripts("diverged")
     (failure,) = run_jobs(folder, JOBS, executor)
     assert (failure.run.name, failure.reason) == ("large", "diverged")
-    assert executor.submitted == ["large", "middle", "small"]
+    assert executor.begun == ["large", "middle", "small"]
 
 
 def test_a_job_that_lost_its_worker_is_tried_again(folder: BatchFolder) -> None:
-    executor, recorder = Script(("killed", True)), Recorder()
+    executor, recorder = Scripts(KILLED), Recorder()
     assert run_jobs(folder, JOBS, executor, recorder) == ()
-    assert executor.submitted == ["large", "large", "middle", "small"]
+    assert executor.begun == ["large", "large", "middle", "small"]
     assert recorder.lines[1:5] == ["started large", "retried large", "started large", "ended large"]
 
 
 def test_a_job_that_loses_every_worker_fails(folder: BatchFolder) -> None:
-    executor = Script(("killed", True), ("killed", True))
+    executor = Scripts(KILLED, KILLED)
     (failure,) = run_jobs(folder, JOBS, executor)
     assert failure.reason == "killed, 2 times"
-    assert executor.submitted == ["large", "large", "middle", "small"]
+    assert executor.begun == ["large", "large", "middle", "small"]
 
 
 def test_when_asked_to_stop_no_other_job_is_started(folder: BatchFolder) -> None:
-    executor = Script()
-    assert run_jobs(folder, JOBS, executor, Recorder(stop_after=1), checkpoint_every=0.5) == ()
-    assert executor.submitted == ["large"]
-    assert executor.opened == (3, 0.5)
-    assert (executor.stopped, executor.closed) == (True, True)
+    executor, recorder = Scripts(UNTIL_STOPPED), Recorder(stop_after=0)
+    assert run_jobs(folder, JOBS, executor, recorder, checkpoint_every=0.5) == ()
+    assert executor.begun in ([], ["large"])  # it may have begun before
+    assert recorder.lines.count("stopping") == 1
+    assert (executor.stopping, executor.closed, executor.checkpoint_every) == (True, True, 0.5)
 
 
-@pytest.mark.parametrize("method", ["open", "close"])
 def test_the_end_is_told_also_if_the_executor_fails(
-    folder: BatchFolder, method: str, monkeypatch: pytest.MonkeyPatch
+    folder: BatchFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object) -> None:
         raise OSError("no workers")
 
-    executor, recorder = Script(), Recorder()
-    monkeypatch.setattr(executor, method, fail)
+    executor, recorder = Scripts(), Recorder()
+    monkeypatch.setattr(executor, "prepare", fail)
     with pytest.raises(OSError, match="no workers"):
         run_jobs(folder, JOBS, executor, recorder)
     assert recorder.lines[-1] == "batch ended"
@@ -159,11 +172,11 @@ def test_an_interrupt_lets_jobs_save_and_closes_the_executor(folder: BatchFolder
             super().job_started(job)
             raise KeyboardInterrupt
 
-    executor, recorder = Script(), Interrupted()
+    executor, recorder = Scripts(UNTIL_STOPPED), Interrupted()
     with pytest.raises(KeyboardInterrupt):
         run_jobs(folder, JOBS, executor, recorder)
     assert recorder.lines[1:] == ["started large", "stopping", "ended large", "batch ended"]
-    assert (executor.stopped, executor.closed) == (True, True)
+    assert (executor.stopping, executor.closed) == (True, True)
 
 
 @pytest.mark.parametrize("executor", ["serial", "processes"])
@@ -181,12 +194,18 @@ def test_each_timeline_of_a_sweep_is_simulated_once(
     monkeypatch.setattr(job_module, "_summary", job_module._summary.__wrapped__)
     monkeypatch.setattr(RunConfig, "simulate", count)
     given: list[Assignment] = []
-    monkeypatch.setattr(executors, "_JobWork", lambda pool, job: given.append(job) or _JobWork(pool, job))
+    assigned = PoolExecutor.assigned
+
+    def keep(executor: PoolExecutor, assignment: Assignment) -> Any:
+        given.append(assignment)
+        return assigned(executor, assignment)
+
+    monkeypatch.setattr(PoolExecutor, "assigned", keep)
     spec = read("group-size = [1, 2, 4]\nlearning-rate = [0.01, 0.02]\n[powers]\n" + POWERS)
     results = run_batch(spec, tmp_path / "out", executor=executor, workers=2)
     assert results.is_finished
     assert sorted(simulated) == [(1, 60), (2, 60), (4, 60)]
-    assert all(job.timeline is not None for job in given)  # so no process simulates
+    assert [job.timeline is not None for job in given] == [True] * (6 if executor == "processes" else 0)
     monkeypatch.setattr(run_timeline, "_TIMELINES", run_timeline.Timelines())  # as in another command
     again = BatchResults.read(tmp_path / "out")
     assert again.columns() == results.columns()

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,11 +20,10 @@ from slotwise.batch import (
     run_jobs,
     unfinished,
 )
-from slotwise.batch.job import BatchObserver, JobEnd
+from slotwise.batch.job import BatchObserver
 from slotwise.batch.job_worker import Assignment
 from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.workers import Worker, WorkerLost
 
 Read = Callable[[str], BatchSpec]
 LongRuns = tuple[Path, dict[str, tuple[str, bytes]]]
@@ -164,61 +162,17 @@ def jobs(count: int) -> list[Job]:
     return [Job(Run(f"seed={seed}", RunConfig().with_options(seed=seed)), 1.0) for seed in range(count)]
 
 
-class Scripted:
-    """A worker whose jobs end once the test has looked at them."""
-
-    def __init__(self, executor: "Scripts") -> None:
-        self._executor = executor
-
-    def load(self) -> None:
-        pass
-
-    def call(self, method: str, *arguments: object) -> object:
-        if method == "begin":
-            self._executor.begun.append(arguments[0])
-            return None
-        self._executor.killed.wait(TIMEOUT)
-        raise WorkerLost("killed")
-
-    def kill(self) -> None:
-        self._executor.killed.set()
-
-    def close(self) -> None:
-        pass
-
-
-class Scripts(ProcessExecutor):
-    """Has such workers in the place of processes."""
-
-    def __init__(self, cores: int) -> None:
-        super().__init__(cores)
-        self.begun: list[Assignment] = []
-        self.killed = threading.Event()
-
-    def start_worker(self) -> Worker:
-        return Scripted(self)
-
-
 @pytest.mark.parametrize(
     ("cores", "count", "threads"),
     [(2, 8, [1, 1]), (4, 2, [2, 2]), (3, 2, [2, 1]), (8, 3, [3, 3, 2]), (4, 1, [4]), (1, 5, [1])],
 )
-def test_jobs_share_the_cores_and_never_have_more_threads(
-    folder: BatchFolder, cores: int, count: int, threads: list[int]
-) -> None:
-    executor, waiting = Scripts(cores), jobs(count)
-    executor.open(folder, count, 1.0, BatchObserver())
-    given = []
-
-    def submitted() -> bool:
-        while waiting and executor.submit(waiting[0], len(waiting)):
-            given.append(waiting.pop(0))
-        return len(given) == len(threads) == len(executor.begun)
-
-    until(submitted)
-    assert not executor.submit(waiting[0] if waiting else given[0], 1)
-    assert sorted(job.threads for job in executor.begun) == sorted(threads)
-    executor.close()
+def test_jobs_share_the_cores_and_never_have_more_threads(cores: int, count: int, threads: list[int]) -> None:
+    executor, waiting = ProcessExecutor(cores), jobs(count)
+    executor._left = count
+    started = waiting[: executor.prepare(count)]
+    assert [executor.take_threads(job) for job in started] == threads
+    executor.release_threads(started[0], ended=False)  # it has lost its worker, and begins again
+    assert executor.take_threads(started[0]) == threads[0]
 
 
 @pytest.fixture
@@ -282,22 +236,33 @@ def make_task(config):
 """
 
 
-class KillsIdle(ProcessExecutor):
-    """Kills the first worker after its first job, when nothing is computed."""
+class KillsIdle(BatchObserver):
+    """Kills the worker after its first job, when nothing is computed; no job may notice."""
 
-    def wait(self, seconds: float) -> list[JobEnd]:
-        ends = super().wait(seconds)
-        if ends and len(self._pool.workers) == 1:
-            for pid in workers(self.folder)[:1]:
+    def __init__(self, folder: BatchFolder) -> None:
+        self._folder, self._killed = folder, False
+
+    def job_ended(self, job: Job, reason: str | None) -> None:
+        if not self._killed:
+            self._killed = True
+            for pid in workers(self._folder):
                 os.kill(pid, signal.SIGKILL)
-        return ends
+
+    def job_retried(self, job: Job, reason: str) -> None:
+        pytest.fail(f"{job.run.name}: {reason}")
 
 
-def test_a_worker_that_dies_between_two_jobs_costs_no_attempt(read: Read, folder: BatchFolder) -> None:
-    class Losses(BatchObserver):
-        def job_retried(self, job: Job, reason: str) -> None:
-            pytest.fail(f"{job.run.name}: {reason}")
+def test_a_worker_that_dies_between_two_jobs_costs_no_attempt(
+    read: Read, folder: BatchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, assigned = KillsIdle(folder), ProcessExecutor.assigned
 
+    def assign_after_kill(executor: ProcessExecutor, assignment: Assignment) -> object:
+        if executor._left < 3:  # the first job has ended
+            until(lambda: watch._killed)
+        return assigned(executor, assignment)
+
+    monkeypatch.setattr(ProcessExecutor, "assigned", assign_after_kill)
     spec = read("learning-rate = [0.01, 0.02, 0.03]")
-    assert run_jobs(folder, unfinished(folder, spec.runs), KillsIdle(1), Losses()) == ()
+    assert run_jobs(folder, unfinished(folder, spec.runs), ProcessExecutor(1), watch) == ()
     assert [folder.run(run.name).status for run in spec.runs] == ["finished"] * 3

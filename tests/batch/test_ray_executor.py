@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,13 +13,14 @@ from slotwise.batch import (
     Failure,
     Job,
     JobProgress,
-    executors,
+    Run,
     run_jobs,
     unfinished,
 )
-from slotwise.batch.executors import RayExecutor
+from slotwise.batch.executors import PoolExecutor, SerialExecutor
+from slotwise.batch.ray_executor import RayExecutor
 from slotwise.errors import UserError
-from slotwise.runs import RunFolder
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.workers import ray_cluster
 from slotwise.workers.pool import ATTEMPTS
 
@@ -208,9 +210,9 @@ def test_there_are_as_many_workers_as_cores_that_are_there_or_as_is_said(
     threads: int,
 ) -> None:
     executor = RayExecutor(cluster_of(SimulatedRay(), monkeypatch), workers)
-    assert executor.open(folder, jobs, 1.0, BatchObserver()) is executor
-    assert executor.share(jobs, 0) == (size, threads)
-    executor.close()
+    monkeypatch.setattr(PoolExecutor, "train", lambda self, *_: [self.prepare(jobs), self.share(1, 0)])
+    found: list[Any] = executor.train(folder, [Job(Run("one", RunConfig()))] * jobs, 1.0, BatchObserver())
+    assert found == [size, threads]
 
 
 def test_few_jobs_are_trained_from_here_with_workers_on_all_nodes(
@@ -218,6 +220,10 @@ def test_few_jobs_are_trained_from_here_with_workers_on_all_nodes(
 ) -> None:
     ray = SimulatedRay()
     monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}] * 3)
-    executor = RayExecutor(cluster_of(ray, monkeypatch))
-    assert isinstance(executor.open(folder, 2, 1.0, BatchObserver()), executors.SerialExecutor)
-    executor.close()
+    monkeypatch.setattr(
+        SerialExecutor, "train", lambda self, folder, jobs, *_: [self._workers.keywords, *jobs]
+    )
+    executor, job = RayExecutor(cluster_of(ray, monkeypatch)), Job(Run("one", RunConfig()))
+    how, *jobs = executor.train(folder, [job, job], 1.0, BatchObserver())
+    assert (how["count"], jobs) == (6, [job, job])
+    assert ray.shut == 1

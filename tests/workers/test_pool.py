@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.workers import FutureWork, Pool, WorkerLost, WorkersGone
+from slotwise.workers import Pool, Work, WorkerLost, WorkersGone
 from slotwise.workers.pool import ATTEMPTS
 
 SECONDS = 60  # for a result that comes at once; a test that waits so long has found a hang
@@ -41,7 +41,7 @@ class Fake:
         raise WorkerLost("killed")
 
 
-class Echo(FutureWork[int]):
+class Echo(Work[int]):
     """Work whose result is its number."""
 
     def __init__(self, number: int) -> None:

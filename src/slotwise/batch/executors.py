@@ -1,67 +1,46 @@
-"""Executors train the jobs of a batch: in this process, in local processes, or on a Ray cluster."""
+"""Executors train the jobs of a batch, in this process or in local processes; `ray_executor` has another."""
 
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import BatchObserver, Job, JobEnd, JobProgress
+from slotwise.batch.job import BatchObserver, Failure, Job
 from slotwise.batch.job_worker import (
     Assignment,
     JobReport,
     JobWorker,
     MakeTask,
     TaskCache,
-    resumable_files,
     train_job,
-    write_files,
 )
 from slotwise.errors import InputError, UserError
 from slotwise.learning.workers import WorkerPlan
 from slotwise.machine import available_cores, refuse_too_many_processes
-from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_timeline import known_timeline
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.scenario import whole
-from slotwise.workers import Pool, ProcessWorker, Terms, Worker, WorkerLost, WorkersGone
-from slotwise.workers.pool import ATTEMPTS
+from slotwise.workers import ATTEMPTS, Pool, ProcessWorker, Terms, Work, Worker, WorkerLost, WorkersGone
 
-if TYPE_CHECKING:
-    from slotwise.workers.ray_cluster import RayCluster
+POLL_SECONDS = 0.2  # how often the observer is asked whether to stop
 
 
 class Executor:
-    """Trains jobs: in this process, in local processes or on a cluster. It can be used once."""
+    """Trains the jobs of a batch. It can be used once."""
 
-    retries = 0  # how often a job is given to another worker after losing its own
     checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS  # the default
 
-    def open(
-        self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver
-    ) -> Executor:
-        """Get ready for a number of jobs, and return who trains them; ``observer`` is told their progress."""
-        del jobs
-        self.folder, self.checkpoint_every, self.observer = folder, checkpoint_every, observer
-        return self
-
-    def submit(self, job: Job, waiting: int) -> bool:
-        """Start a job, the first of ``waiting``; return False if no worker is free."""
+    def train(
+        self, folder: BatchFolder, jobs: Sequence[Job], checkpoint_every: float, observer: BatchObserver
+    ) -> list[Failure]:
+        """Train jobs in this order; tell the observer of each, which may ask to stop; return what failed."""
         raise NotImplementedError
-
-    def wait(self, seconds: float) -> list[JobEnd]:
-        """Return the jobs that have ended, as soon as there is one or the seconds have passed."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """Ask all jobs to end early with a checkpoint; `wait` returns them when they have."""
-
-    def close(self) -> None:
-        """End all workers at once."""
 
 
 class SerialExecutor(Executor):
@@ -72,64 +51,57 @@ class SerialExecutor(Executor):
 
     def __init__(self, workers: int | WorkerPlan = 1, make_task: MakeTask | None = None) -> None:
         self._workers, self._make_task = workers, make_task or TaskCache().make
-        self._job: Job | None = None
-        self._interrupted: list[JobEnd] = []
 
-    def submit(self, job: Job, waiting: int) -> bool:
-        """Accept a job for the next call of `wait`."""
-        del waiting
-        if self._job is not None:
-            return False
-        self._job = job
-        return True
-
-    def wait(self, seconds: float) -> list[JobEnd]:
-        """Train the accepted job; the observer may stop it."""
-        del seconds
-        job, self._job = self._job, None
-        if job is None:
-            ended, self._interrupted = self._interrupted, []
-            return ended
-        try:
-            reason = train_job(
-                self.folder,
-                job,
-                workers=self._workers,
-                make_task=self._make_task,
-                checkpoint_every=self.checkpoint_every,
-                observer=self.observer,
-            )
-        except KeyboardInterrupt:  # the next call reports the job as ended
-            self._interrupted = [JobEnd(job)]
-            raise
-        return [JobEnd(job, reason)]
-
-    def stop(self) -> None:
-        """End an accepted job that has not begun; the observer stops one that has."""
-        if self._job is not None:
-            self._interrupted, self._job = [JobEnd(self._job)], None
+    def train(
+        self, folder: BatchFolder, jobs: Sequence[Job], checkpoint_every: float, observer: BatchObserver
+    ) -> list[Failure]:
+        """Train the jobs; Ctrl-C ends the one that is trained with a checkpoint."""
+        failures = []
+        for job in jobs:
+            if observer.wants_stop():
+                observer.batch_stopping()
+                break
+            try:
+                observer.job_started(job)
+                reason = train_job(
+                    folder,
+                    job,
+                    workers=self._workers,
+                    make_task=self._make_task,
+                    checkpoint_every=checkpoint_every,
+                    observer=observer,
+                )
+            except KeyboardInterrupt:
+                observer.batch_stopping()
+                observer.job_ended(job, None)
+                raise
+            observer.job_ended(job, reason)
+            failures += [] if reason is None else [Failure(job.run, reason)]
+        return failures
 
 
 class PoolExecutor(Executor):
     """Trains jobs in workers outside of this process, each of which has a `JobWorker`."""
 
+    retries = 0  # how often a job is given to another worker after losing its own
     report_seconds = 0.25  # between two reports of a worker
 
     def __init__(self) -> None:
         self.stopping = False
-        self._events: queue.SimpleQueue[tuple[Job, JobProgress] | JobEnd] = queue.SimpleQueue()
-        self._threads: dict[str, int] = {}  # of the jobs that are trained
-        self._pool = Pool(self.start_worker)
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = Lock()
+        self._threads: dict[Job, int] = {}  # of the jobs that are trained
+
+    def prepare(self, jobs: int) -> int:
+        """Get ready for a number of jobs; return how many workers there should be at most."""
+        raise NotImplementedError
 
     def start_worker(self) -> Worker:
         """Start a worker for jobs; called from several threads."""
         raise NotImplementedError
 
-    def share(self, waiting: int, busy: int) -> tuple[int, int]:
-        """Return how many workers there should be at most, and the threads of the next of ``waiting`` jobs.
-
-        ``busy`` threads train other jobs.
-        """
+    def share(self, waiting: int, busy: int) -> int:
+        """Return the threads of the next of ``waiting`` jobs, while ``busy`` threads train others."""
         raise NotImplementedError
 
     @contextmanager
@@ -140,88 +112,130 @@ class PoolExecutor(Executor):
     def received(self, job: Job, report: JobReport) -> None:
         """Take the report of a worker."""
 
-    def submit(self, job: Job, waiting: int) -> bool:
-        """Start a job on a worker that is ready; there are no more workers than jobs."""
-        size, threads = self.share(waiting, sum(self._threads.values()))
-        self._pool.grow(min(size, len(self._threads) + waiting))
-        # Compared with the jobs that `wait` has not returned: a worker that has just ended one is free.
-        if threads <= 0 or self._pool.ready <= len(self._threads):
-            return False
-        self._threads[job.run.name] = threads
-        timeline = known_timeline(job.run.config)
-        self._pool.add(_JobWork(self, Assignment(job, threads, self.checkpoint_every, timeline)))
-        return True
-
-    def tell(self, event: tuple[Job, JobProgress] | JobEnd) -> None:
-        """Take an event of a job in a thread of a worker; `wait` passes it on."""
-        self._events.put(event)
-
-    def wait(self, seconds: float) -> list[JobEnd]:
-        """Return a job that has ended or lost its worker; tell the observer of progress."""
+    def train(
+        self, folder: BatchFolder, jobs: Sequence[Job], checkpoint_every: float, observer: BatchObserver
+    ) -> list[Failure]:
+        """Train the jobs; after Ctrl-C they save what there is and end, a second one ends them at once."""
+        self.folder, self.checkpoint_every, self.observer = folder, checkpoint_every, observer
+        works = [_JobWork(self, job) for job in jobs]
+        self._left = len(works)
+        pool = Pool(self.start_worker)
         try:
-            event = self._events.get(timeout=seconds)
-        except queue.Empty:
-            if self._pool.gone is not None:
-                raise self._pool.gone from None
-            return []
-        if isinstance(event, JobEnd):
-            del self._threads[event.job.run.name]
-            return [event]
-        self.observer.job_progress(*event)
-        return []
+            for work in works:
+                pool.add(work)
+            pool.grow(min(self.prepare(len(works)), len(works)))
+            try:
+                self._follow(works)
+            except KeyboardInterrupt:
+                self._stop(works)
+                self._follow(works)
+                raise
+        finally:
+            pool.close()
+        if pool.gone is not None:
+            raise pool.gone
+        reasons = [(work.job, work.reason) for work in works]
+        return [Failure(job.run, reason) for job, reason in reasons if reason is not None]
 
-    def stop(self) -> None:
-        """Ask every worker to save its job and to end it."""
+    def _follow(self, works: Sequence[_JobWork]) -> None:
+        """Tell the observer what happens until all work has ended."""
+        left = deque(works)
+        while left or not self._events.empty():
+            if not self.stopping and self.observer.wants_stop():
+                self._stop(works)
+            with suppress(queue.Empty):
+                self._events.get(timeout=POLL_SECONDS if left else 0)()
+            # The futures say what has ended, because an interrupt may lose an event.
+            while left and left[0].future.done():
+                left.popleft()
+
+    def _stop(self, works: Sequence[_JobWork]) -> None:
+        """Start no other job, and let those that are trained save what there is."""
         self.stopping = True
+        for work in works:
+            work.future.cancel()
+        self.observer.batch_stopping()
 
-    def close(self) -> None:
-        """Kill the workers that are left."""
-        self._pool.close()
+    def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call a method of the observer, from the thread of a worker; it is called in the main thread."""
+        self._events.put(partial(callback, *arguments))
+
+    def take_threads(self, job: Job) -> int:
+        """Return the threads of a job that begins."""
+        with self._lock:
+            waiting = self._left - len(self._threads)
+            self._threads[job] = max(1, self.share(waiting, sum(self._threads.values())))
+            return self._threads[job]
+
+    def release_threads(self, job: Job, *, ended: bool) -> None:
+        """Give the threads of a job to others, if it has any."""
+        with self._lock:
+            self._threads.pop(job, None)
+            self._left -= ended
 
 
-class _JobWork:
-    """A job that a worker trains; its events go to an executor."""
+class _JobWork(Work[None]):
+    """A job that a worker trains, and the reason if it fails."""
 
-    def __init__(self, executor: PoolExecutor, assignment: Assignment) -> None:
-        self._executor, self._assignment, self._job = executor, assignment, assignment.job
-        self._attempts, self._begun = 0, False
+    def __init__(self, executor: PoolExecutor, job: Job) -> None:
+        super().__init__()
+        self._executor, self.job = executor, job
+        self.reason: str | None = None
+        self._begun, self._losses = False, 0
 
-    def begin(self) -> bool:
-        return True
-
-    def do(self, worker: Worker) -> None:
-        executor, job = self._executor, self._job
-        with executor.assigned(self._assignment) as arguments:
+    def do(self, worker: Any) -> None:
+        """Train the job; the worker is asked for news until it is over."""
+        executor, job = self._executor, self.job
+        if executor.stopping:  # it has lost its worker meanwhile
+            self._end(None)
+            return
+        how = (executor.take_threads(job), executor.checkpoint_every, known_timeline(job.run.config))
+        with executor.assigned(Assignment(job, *how)) as arguments:
+            self._begun, over = False, False
             worker.call("begin", *arguments)
             self._begun = True
-            over = False
+            executor.tell(executor.observer.job_started, job)
             while not over:
                 report = worker.call("job_report", executor.report_seconds, executor.stopping)
                 executor.received(job, report)
                 for progress in report.progress:
-                    executor.tell((job, progress))
+                    executor.tell(executor.observer.job_progress, job, progress)
                 over = report.over
-        executor.tell(JobEnd(job, report.reason))
+        self._end(report.reason)
 
     def lost(self, error: WorkerLost) -> bool:
-        self._attempts += 1
+        """Let another worker resume the job, unless it has lost too many."""
+        executor = self._executor
+        executor.release_threads(self.job, ended=False)
         # A worker that was idle may be found dead by the next job, which has lost nothing then.
-        if not self._begun and self._attempts < ATTEMPTS:
+        if not self._begun:
+            self.attempts += 1
+            if self.attempts < ATTEMPTS:
+                return True
+        self._losses += 1
+        if self._losses <= executor.retries and not executor.stopping:
+            self.attempts = 1
+            executor.tell(executor.observer.job_retried, self.job, str(error))
             return True
-        self._executor.tell(JobEnd(self._job, str(error), lost=True))
+        self._end(f"{error}, {self._losses} times" if self._losses > 1 else str(error))
         return False
 
     def fail(self, error: BaseException) -> None:
-        if not isinstance(error, WorkersGone):  # `wait` raises those
-            reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-            self._executor.tell(JobEnd(self._job, reason))
+        """End the job with the error as its reason; `PoolExecutor.train` raises that there are no workers."""
+        if isinstance(error, WorkersGone):
+            super().fail(error)
+        else:
+            self._end(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
 
-    def cancel(self) -> None:
-        """Do nothing: nobody waits for the job any more."""
+    def _end(self, reason: str | None) -> None:
+        self.reason = reason
+        self._executor.release_threads(self.job, ended=True)
+        self._executor.tell(self._executor.observer.job_ended, self.job, reason)
+        self.future.set_result(None)
 
 
 class ProcessExecutor(PoolExecutor):
-    """Trains jobs in processes that are started when needed, up to ``workers``; by default on all cores.
+    """Trains jobs in processes, up to ``workers``; by default on all cores.
 
     Results do not depend on threads, so a job gets as many as are free for it: one each while there are more
     jobs than cores, several once there are fewer. In sum there are never more threads than cores.
@@ -234,95 +248,21 @@ class ProcessExecutor(PoolExecutor):
         self._cores = available_cores() if workers is None else whole("workers", workers)
         refuse_too_many_processes("workers", self._cores)
 
+    def prepare(self, jobs: int) -> int:
+        """Return the number of cores."""
+        del jobs
+        return self._cores
+
     def start_worker(self) -> Worker:
         """Start a process; it saves its job when this process is gone."""
-        folder = self.folder
-        return ProcessWorker(JobWorker, folder, shown=str(folder.path), terms=Terms(may_finish=True))
+        shown, terms = str(self.folder.path), Terms(may_finish=True)
+        return ProcessWorker(JobWorker, self.folder, shown=shown, terms=terms)
 
-    def share(self, waiting: int, busy: int) -> tuple[int, int]:
+    def share(self, waiting: int, busy: int) -> int:
         """Divide the free cores among the jobs."""
-        free = self._cores - busy
+        free = max(1, self._cores - busy)
         # Rounded up: the cores that do not divide evenly go to the jobs that start first, the largest.
-        return self._cores, -(-free // min(waiting, free)) if free > 0 else 0
-
-
-class RayExecutor(PoolExecutor):
-    """Trains jobs on as many workers as the cluster has cores, or on ``workers``.
-
-    If there are at least as many jobs as nodes, each job is trained on one node. Otherwise one job after
-    another is trained from here, and the local trainings of each are spread over all nodes.
-
-    Each data set is put into the cluster's object store once; a node fetches it once, and all its workers
-    read that one copy.
-    """
-
-    retries = 3
-    checkpoint_every = 30.0  # an S=1 run's checkpoint has megabytes, and all of them come to one machine
-    report_seconds = 1.0
-
-    def __init__(self, cluster: RayCluster, workers: int | None = None) -> None:
-        super().__init__()
-        self._cluster, self._wanted = cluster, workers
-        self._datasets: dict[str, Any] = {}
-        self._loading = Lock()
-
-    def open(
-        self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver
-    ) -> Executor:
-        """Divide the cores of the cluster among the jobs."""
-        super().open(folder, jobs, checkpoint_every, observer)
-        cores = [int(node.get("CPU", 0)) for node in self._cluster.nodes()]
-        total = max(1, sum(cores) if self._wanted is None else self._wanted)
-        if jobs < sum(count > 0 for count in cores):
-            from slotwise.learning.workers.ray_actors import RayWorkers  # noqa: PLC0415
-
-            plan = partial(RayWorkers, cluster=self._cluster, count=total, disconnect=False)
-            return SerialExecutor(plan).open(folder, jobs, checkpoint_every, observer)
-        # The threads of a job are on one node, so no job gets more than the largest node has.
-        self._each = max(1, min(total // max(1, jobs), max(cores, default=1)))
-        self._size = max(1, min(total // self._each, jobs))
-        return self
-
-    def start_worker(self) -> Worker:
-        """Start an actor with the cores of a job."""
-        from slotwise.workers.ray_cluster import RayWorker  # noqa: PLC0415
-
-        return RayWorker(self._cluster, JobWorker, cpus=self._each)
-
-    def share(self, waiting: int, busy: int) -> tuple[int, int]:
-        """Give every job the same cores."""
-        del waiting, busy
-        return self._size, self._each
-
-    @contextmanager
-    def assigned(self, assignment: Assignment) -> Iterator[list[Any]]:
-        """Hold the folder of the run, and send what it has so far."""
-        config, run = assignment.job.run.config, self.folder.run(assignment.job.run.name)
-        with ExitStack() as lock:
-            if run.is_run:
-                lock.enter_context(run.held())
-            else:
-                run = lock.enter_context(RunFolder.creating(run.path, config))
-            yield [assignment._replace(files=resumable_files(run)), self._dataset(config)]
-
-    def received(self, job: Job, report: JobReport) -> None:
-        """Write the files that are new."""
-        write_files(report.files, self.folder.run(job.run.name))
-
-    def _dataset(self, config: RunConfig) -> Any:
-        """Return the reference of a run's data set; None for a task of the user's, which has its own data."""
-        if config.model.is_own:
-            return None
-        source = config.dataset.source
-        with self._loading:
-            if source not in self._datasets:
-                self._datasets[source] = self._cluster.put(config.dataset.load())
-            return self._datasets[source]
-
-    def close(self) -> None:
-        """End the workers; the cluster stays."""
-        super().close()
-        self._cluster.close()
+        return -(-free // min(waiting, free))
 
 
 def make_executor(name: str, workers: int | None = None) -> Executor:
@@ -334,6 +274,7 @@ def make_executor(name: str, workers: int | None = None) -> Executor:
     if name == "serial":
         return SerialExecutor(workers or available_cores())
     if name.startswith("ray:"):
+        from slotwise.batch.ray_executor import RayExecutor  # noqa: PLC0415
         from slotwise.workers.ray_cluster import RayCluster  # noqa: PLC0415
 
         return RayExecutor(RayCluster.at(name.removeprefix("ray:")), workers)

@@ -92,14 +92,6 @@ class BatchObserver(BaseObserver):
         """A batch has ended, also if it was stopped or an error ended it."""
 
 
-class JobEnd(NamedTuple):
-    """The end of a job at a worker."""
-
-    job: Job
-    reason: str | None = None  # why it failed; None if it is finished or was asked to stop
-    lost: bool = False  # the worker died; another one can resume the job
-
-
 @dataclass(frozen=True)
 class Failure:
     """A run that failed or diverged, and the reason."""

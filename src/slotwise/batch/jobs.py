@@ -5,7 +5,6 @@ Finished runs are kept, interrupted ones resume from their last checkpoint, and 
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from slotwise.runs.session import check_interval
 
 FETCH_CIFAR10 = missing_notice("cifar10")
 TO_TRAIN = "the runs to train"
-POLL_SECONDS = 0.2  # how often the observer is asked whether to stop
 
 
 def run_batch(
@@ -136,62 +134,10 @@ def run_jobs(
     """
     waiting = tuple(jobs)
     executor, observer = executor or SerialExecutor(), BatchObserver.of(observer)
-    dispatcher = _Dispatcher(waiting, observer)
+    seconds = executor.checkpoint_every if checkpoint_every is None else checkpoint_every
     try:
         observer.batch_started(waiting, finished)
-        seconds = executor.checkpoint_every if checkpoint_every is None else checkpoint_every
-        dispatcher.executor = executor.open(folder, len(waiting), seconds, observer)
-        dispatcher.run()
-    except KeyboardInterrupt:  # without signal handlers: save what there is; a second one ends at once
-        dispatcher.stop()
-        dispatcher.run()
-        raise
+        largest_first = sorted(waiting, key=lambda job: job.work, reverse=True)
+        return tuple(executor.train(folder, largest_first, seconds, observer))
     finally:
-        try:
-            executor.close()
-        finally:
-            observer.batch_ended()
-    return tuple(dispatcher.failures)
-
-
-class _Dispatcher:
-    """Gives jobs to an executor until all have ended."""
-
-    def __init__(self, jobs: Iterable[Job], observer: BatchObserver) -> None:
-        self._waiting = deque(sorted(jobs, key=lambda job: job.work, reverse=True))
-        self.executor, self._observer = Executor(), observer  # replaced by one that was opened
-        self._active = 0
-        self._losses: Counter[str] = Counter()
-        self._stopping = False
-        self.failures: list[Failure] = []
-
-    def run(self) -> None:
-        while self._waiting or self._active:
-            if not self._stopping and self._observer.wants_stop():
-                self.stop()
-            while self._waiting and self.executor.submit(self._waiting[0], len(self._waiting)):
-                self._active += 1
-                self._observer.job_started(self._waiting.popleft())
-            for end in self.executor.wait(POLL_SECONDS):
-                self._end(*end)
-
-    def stop(self) -> None:
-        self._stopping = True
-        self._waiting.clear()
-        self._observer.batch_stopping()
-        self.executor.stop()
-
-    def _end(self, job: Job, reason: str | None, lost: bool) -> None:
-        self._active -= 1
-        if lost:
-            self._losses[job.run.name] += 1
-            times = self._losses[job.run.name]
-            if not self._stopping and times <= self.executor.retries:
-                self._observer.job_retried(job, reason or "")
-                # In front: it was started before all that wait, so it has more work than they.
-                self._waiting.appendleft(job)
-                return
-            reason = f"{reason}, {times} times" if times > 1 else reason
-        if reason is not None:
-            self.failures.append(Failure(job.run, reason))
-        self._observer.job_ended(job, reason)
+        observer.batch_ended()

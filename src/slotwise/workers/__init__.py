@@ -4,17 +4,27 @@ Local trainings, jobs of a batch and answers of the explorer are computed in the
 these: a worker holds an object, and its methods are called from here.
 """
 
-from slotwise.workers.pool import ClusterLost, FutureWork, Pool, Worker, WorkerLost, WorkersGone, trace_note
+from slotwise.workers.pool import (
+    ATTEMPTS,
+    ClusterLost,
+    Pool,
+    Work,
+    Worker,
+    WorkerLost,
+    WorkersGone,
+    trace_note,
+)
 from slotwise.workers.process import Background, ProcessWorker, SharedObject, Terms, load_shared
 
 __all__ = [
+    "ATTEMPTS",
     "Background",
     "ClusterLost",
-    "FutureWork",
     "Pool",
     "ProcessWorker",
     "SharedObject",
     "Terms",
+    "Work",
     "Worker",
     "WorkerLost",
     "WorkersGone",

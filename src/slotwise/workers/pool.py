@@ -90,55 +90,39 @@ def trace_note(error: BaseException) -> str:
 Result = TypeVar("Result")
 
 
-class Work(Protocol):
-    """A piece of work for a worker; a pool calls its methods in its own threads."""
+class Work(Generic[Result]):
+    """A piece of work for a worker, repeated up to three times if it loses that.
 
-    def begin(self) -> bool:
-        """Return whether it is to be done: False if nobody wants the result any more."""
-
-    def do(self, worker: Any) -> None:
-        """Do it with a worker; also again, after it has lost one."""
-
-    def lost(self, error: WorkerLost) -> bool:
-        """Return whether another worker is to do it; if not, it has failed."""
-
-    def fail(self, error: BaseException) -> None:
-        """Take an error that ends the work."""
-
-    def cancel(self) -> None:
-        """Take the end of the pool."""
-
-
-class FutureWork(Generic[Result]):
-    """Work with a result, done by up to three workers. Subclasses say how, and what it is called."""
+    Subclasses say how it is done, and what it is called. A pool calls its methods in its own threads.
+    """
 
     def __init__(self) -> None:
         self.future: Future[Result] = Future()
-        self._attempts = 0
+        self.attempts = 0  # that were lost
 
     def result(self, worker: Any) -> Result:
         """Compute the result with a worker."""
         raise NotImplementedError
 
     def begin(self) -> bool:
-        """Return whether it is to be done."""
+        """Return whether it is to be done: False if nobody wants the result any more."""
         # Repeated work is running already, and a future can be set to running only once.
-        return self._attempts > 0 or self.future.set_running_or_notify_cancel()
+        return self.attempts > 0 or self.future.set_running_or_notify_cancel()
 
     def do(self, worker: Any) -> None:
-        """Compute the result."""
+        """Do it with a worker; also again, after it has lost one."""
         self.future.set_result(self.result(worker))
 
     def lost(self, error: WorkerLost) -> bool:
-        """Return whether another worker is to do it."""
-        self._attempts += 1
-        if self._attempts < ATTEMPTS:
+        """Return whether another worker is to do it; if not, it has failed."""
+        self.attempts += 1
+        if self.attempts < ATTEMPTS:
             return True
         self.fail(UserError(f"{self} has lost its worker {ATTEMPTS} times: {error}"))
         return False
 
     def fail(self, error: BaseException) -> None:
-        """Make the error the result."""
+        """Take an error that ends the work."""
         self.future.set_exception(error)
 
     def cancel(self) -> None:
@@ -164,7 +148,7 @@ class Pool:
     def __init__(self, start: Callable[[], Worker], count: int = 0) -> None:
         self._start, self.ready = start, 0
         self._changed = Condition()
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[Work[Any]] = deque()
         self.workers: list[Any] = []
         self.gone: WorkersGone | None = None
         self._closing = False
@@ -178,7 +162,7 @@ class Pool:
             self._threads.append(thread)
             thread.start()
 
-    def add(self, work: Work) -> None:
+    def add(self, work: Work[Any]) -> None:
         """Let the next free worker do some work; after the end of all workers it fails at once."""
         with self._changed:
             if self._closing:
@@ -206,7 +190,7 @@ class Pool:
             if thread.ident is not None:  # not so if an interrupt came before its start
                 thread.join()
 
-    def _take(self) -> Work | None:
+    def _take(self) -> Work[Any] | None:
         """Return the next work, or None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
@@ -267,7 +251,7 @@ class Pool:
             except BaseException as error:
                 work.fail(error)
 
-    def _lost(self, work: Work, error: WorkerLost) -> None:
+    def _lost(self, work: Work[Any], error: WorkerLost) -> None:
         """Put work back that has lost its worker, before all other."""
         with self._changed:
             gone, closing = self.gone, self._closing

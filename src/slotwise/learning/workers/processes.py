@@ -30,10 +30,10 @@ from slotwise.machine import refuse_too_many_processes
 from slotwise.scenario import whole
 from slotwise.user_code import describe_error
 from slotwise.workers import (
-    FutureWork,
     Pool,
     ProcessWorker,
     SharedObject,
+    Work,
     Worker,
     WorkersGone,
     load_shared,
@@ -96,7 +96,7 @@ class RemoteWorker(Worker, Protocol):
         """Return the evaluation of a model."""
 
 
-class _Training(FutureWork[Trained]):
+class _Training(Work[Trained]):
     def __init__(self, jobs: Sequence[Job]) -> None:
         super().__init__()
         self._jobs = jobs
@@ -109,7 +109,7 @@ class _Training(FutureWork[Trained]):
         return f"the local training of device {start.device} on model {start.round}"
 
 
-class _Evaluating(FutureWork[Evaluation]):
+class _Evaluating(Work[Evaluation]):
     def __init__(
         self, task: CheckedTask, round_number: int, model: Vector, states: Mapping[int, DeviceState]
     ) -> None:
