@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 # The second trainer may come up many seconds after the first: there must be something left for it to lose.
-LONGER = "deadline = 16_000\nevaluate-every = 8000\nlearning-rate = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]"
+LONGER = "deadline = 32_000\nevaluate-every = 16000\nlearning-rate = [0.01, 0.02, 0.03, 0.04]"
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def test_there_is_nothing_to_draw_before_the_first_evaluation(
 def test_a_sweep_is_drawn_as_far_as_it_has_come(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
     parameters = RunConfig.from_options({"devices": 4, "group_size": 2, "schedule": "sync", "deadline": 60})
     run = RunFolder.create(swept / "runs/group-size=2,schedule=sync,seed=0", parameters)
-    run.write_points([Point(0, 0, 2.0, 0.1, 0), Point(59, 1, 1.0, 0.5, 1)])
+    run.write_points([Point(0, 0, 2.0, 0.1, 0), Point(53, 1, 1.0, 0.5, 1)])
     picture = tmp_path / "curves.png"
     code, out, err = slotwise("show", swept, "--out", picture)
     assert (code, err) == (0, f"wrote {picture}\n")

@@ -192,9 +192,9 @@ class _JobWork(Work[None]):
         how = (executor.take_threads(job), executor.checkpoint_every, known_timeline(job.run.config))
         with executor.assigned(Assignment(job, *how)) as arguments:
             self._begun, over = False, False
+            executor.tell(executor.observer.job_started, job)
             worker.call("begin", *arguments)
             self._begun = True
-            executor.tell(executor.observer.job_started, job)
             while not over:
                 report = worker.call("job_report", executor.report_seconds, executor.stopping)
                 executor.received(job, report)
@@ -207,14 +207,11 @@ class _JobWork(Work[None]):
         """Let another worker resume the job, unless it has lost too many."""
         executor = self._executor
         executor.release_threads(self.job, ended=False)
+        self.attempts += 1
+        self._losses += self._begun
         # A worker that was idle may be found dead by the next job, which has lost nothing then.
-        if not self._begun:
-            self.attempts += 1
-            if self.attempts < ATTEMPTS:
-                return True
-        self._losses += 1
-        if self._losses <= executor.retries and not executor.stopping:
-            self.attempts = 1
+        may_repeat = self._losses <= executor.retries and self.attempts - self._losses < ATTEMPTS
+        if may_repeat and not executor.stopping:
             executor.tell(executor.observer.job_retried, self.job, str(error))
             return True
         self._end(f"{error}, {self._losses} times" if self._losses > 1 else str(error))

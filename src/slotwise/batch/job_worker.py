@@ -28,6 +28,7 @@ from slotwise.schedule import Timeline
 from slotwise.workers import Background, ClusterLost
 
 PROGRESS_INTERVAL = 0.25  # seconds
+REPORT_POLL = 0.1  # seconds between two looks for a checkpoint
 PREDECESSOR_TIMEOUT = 10.0  # seconds
 CHECKPOINT = "checkpoint"
 FILES = ("history.csv", "model.npz", SCHEDULE, "run.json")  # run.json last: its status describes the others
@@ -198,7 +199,12 @@ class JobWorker(Background, BatchObserver):
 
     def job_report(self, seconds: float, stop: bool) -> JobReport:
         """Return what is new after some seconds, or as soon as the job has ended; with ``stop`` it should."""
-        messages, over = self.report(seconds, stop)
+        messages, over = self.report(0 if self._changes else seconds, stop)
+        end = time.monotonic() + seconds
+        # A checkpoint is sent at once: it is what a lost node costs nothing up to.
+        while self._changes and not (over or self._changes.has_checkpoint()) and time.monotonic() < end:
+            more, over = self.report(REPORT_POLL, stop)
+            messages += more
         # ``over`` was read before the files are: what the training writes last is not missed.
         files = self._changes.take(over=over) if self._changes else {}
         if over and self._scratch is not None:
@@ -250,6 +256,10 @@ class ChangedFiles:
 
     def __init__(self, run: RunFolder) -> None:
         self._run, self._sent = run, run.checkpoints.newest_name()
+
+    def has_checkpoint(self) -> bool:
+        """Return whether there is a new checkpoint."""
+        return self._run.checkpoints.newest_name() != self._sent
 
     def take(self, *, over: bool) -> Files:
         """Return a new checkpoint and the curve until then; all files once the training is over."""

@@ -156,8 +156,8 @@ class SavedRun:
     @cached_property
     def planned(self) -> Timeline:
         """The timeline of the configuration."""
-        timeline = schedule_timeline(self.config)
-        if self.last is not None and self.last.round > timeline.rounds:
+        timeline, last = schedule_timeline(self.config), self.last
+        if last is not None and (last.round > timeline.rounds or last.slot > timeline.last_slot):
             raise UserError(f"{self.path}: its history.csv and its run.json are not of the same run")
         return timeline
 

@@ -179,6 +179,7 @@ class RayWorker:
     def _wait(self, method: Any, *arguments: Any, check: Callable[[], None] = lambda: None) -> Any:
         """Call a method of the actor, and wait for its result; ``check`` is called meanwhile."""
         ray = self._cluster.ray
+        self._cluster.check_head()  # nodes may answer for a while without a head
         with self._cluster.errors():
             reference = method.remote(*arguments)
             while not ray.wait([reference], timeout=PROBE_INTERVAL)[0]:
