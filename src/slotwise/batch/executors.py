@@ -193,8 +193,9 @@ class _JobWork(Work[None]):
         with executor.assigned(Assignment(job, *how)) as arguments:
             self._begun, over = False, False
             executor.tell(executor.observer.job_started, job)
+            worker.call("report", 0.0, False)
+            self._begun = True  # as the worker lives, whatever it dies of now is the job
             worker.call("begin", *arguments)
-            self._begun = True
             while not over:
                 report = worker.call("job_report", executor.report_seconds, executor.stopping)
                 executor.received(job, report)
