@@ -24,6 +24,7 @@ _ARGUMENTS = {
     "selection": "waiting, round_number, last_sender",
     "aggregation": "model, contributions, state",
     "local_step": "weights, gradient, context",
+    "partition": "dataset, devices, generator",
 }
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 

@@ -1,4 +1,4 @@
-"""Sweeps over parameters of the user's own task, rule, policy, selection, participation and link."""
+"""Sweeps over parameters of the user's own task, rule, policy, selection, partition and others."""
 
 import csv
 import json
@@ -40,6 +40,9 @@ def policy(seed, *, delay: int = 0):
 
 def step(weights, gradient, context, *, scale: float = 1.0):
     weights -= scale * context.learning_rate * gradient
+
+def split(dataset, devices, generator, *, first: int = 0):
+    return [np.arange(first + 8 * device, first + 8 * device + 8) for device in range(devices)]
 
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
@@ -84,13 +87,17 @@ def rows(folder: Path) -> list[dict[str, str]]:
         ({"schedule": "async", "selection": "OWN:pick"}, "selection_options.stride", [1, 3]),
         ({"schedule": "sync", "participation": "OWN:pick"}, "participation_options.stride", [1, 3]),
         ({"radio_link": "OWN:link"}, "radio_link_options.slots", [1, 3]),
+        ({"task": None, "local_step": "OWN:step"}, "local_step_options.scale", [0.5, 1.0]),
+        ({"task": None, "partition": "OWN:split"}, "partition_options.first", [0, 9]),
     ],
 )
 def test_a_parameter_is_an_axis_and_a_column(
-    own: str, tmp_path: Path, options: dict[str, str], parameter: str, values: list[Any]
+    own: str, tmp_path: Path, options: dict[str, Any], parameter: str, values: list[Any]
 ) -> None:
-    named = {name: value.replace("OWN", own) for name, value in options.items()}
-    spec = BatchSpec.of({"mine": {**BASE, "task": f"{own}:task", **named}}, axes={parameter: values})
+    given = {**BASE, "task": "OWN:task", **options}
+    given |= {"network": "logistic"} if given["task"] is None else {}
+    named = {n: v.replace("OWN", own) if isinstance(v, str) else v for n, v in given.items() if v is not None}
+    spec = BatchSpec.of({"mine": named}, axes={parameter: values})
     run_batch(spec, tmp_path / "out", executor=SerialExecutor())
     found = rows(tmp_path / "out")
     assert [row[parameter] for row in found] == [str(value) for value in values]
@@ -111,9 +118,20 @@ def test_a_file_has_them_in_a_table_and_run_json_keeps_them(own: str, tmp_path: 
     assert json.loads((saved[0].path / "run.json").read_text())["parameters"]["task_options"]["size"] == 4
 
 
-def test_a_wrong_parameter_is_refused_before_anything_is_trained(own: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"task\(config"):
-        BatchSpec.of({"mine": {**BASE, "task": f"{own}:task", "task_options": {"depth": [1, 2]}}})
+@pytest.mark.parametrize(
+    ("choice", "function", "signature"),
+    [
+        ("task", "task", r"task\(config"),
+        ("partition", "split", r"split\(dataset, devices, generator"),
+        ("local_step", "step", r"step\(weights, gradient, context"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_before_anything_is_trained(
+    own: str, choice: str, function: str, signature: str
+) -> None:
+    wrong = {choice: f"{own}:{function}", f"{choice}_options": {"depth": [1, 2]}}
+    with pytest.raises(UserError, match=signature):
+        BatchSpec.of({"mine": {**BASE, **wrong}})
 
 
 def test_the_table_of_options_restores_them(own: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli import main
-from slotwise.data import Dataset, dataset_config, load_mnist
+from slotwise.data import Dataset, data_source, load_mnist
 from slotwise.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recommend(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist: Dataset) -> Call:
-    monkeypatch.setattr(dataset_config, "load_mnist", lambda: mnist)
+    monkeypatch.setattr(data_source, "load_mnist", lambda: mnist)
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: object, command: str = "recommend") -> Outcome:

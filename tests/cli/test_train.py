@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from slotwise.cli import main
-from slotwise.data import Dataset, dataset_config, load_mnist
+from slotwise.data import Dataset, data_source, load_mnist
 from slotwise.runs import RunFolder
 
 OF_ANY_SPEED = [
@@ -68,7 +68,7 @@ def mnist() -> Dataset:
 @pytest.fixture
 def slotwise(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist: Dataset) -> Slotwise:
     """`slotwise train` in this process, which unpacks its data once."""
-    monkeypatch.setattr(dataset_config, "load_mnist", lambda: mnist)
+    monkeypatch.setattr(data_source, "load_mnist", lambda: mnist)
 
     def run(*arguments: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["slotwise", "train", *last_of_each(arguments)])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.data import DataError, DatasetConfig, fashion_mnist
+from slotwise.data import DataError, PartitionedData, fashion_mnist
 from slotwise.data.fashion_mnist import MD5, fetch_fashion_mnist, import_fashion_mnist
 
 UNREACHABLE = "http://127.0.0.1:9"
@@ -61,13 +61,13 @@ def test_imported_files_are_kept(folder: Path, md5: dict[str, str], cache: Path)
     assert dataset.train_inputs.shape == (30, 1, 28, 28)
     assert dataset.test_inputs.shape == (20, 1, 28, 28)
     assert dataset.classes == 10
-    assert DatasetConfig(data="fashion-mnist").load().content_hash == dataset.content_hash
+    assert PartitionedData(data="fashion-mnist").load().content_hash == dataset.content_hash
 
 
 def test_fetched_files_are_kept(server: None, md5: dict[str, str], cache: Path) -> None:
     dataset = fetch_fashion_mnist(progress=False, md5=md5)
     assert [path.name for path in cache.iterdir()] == ["fashion-mnist.npz"]
-    assert DatasetConfig(data="fashion-mnist").load().content_hash == dataset.content_hash
+    assert PartitionedData(data="fashion-mnist").load().content_hash == dataset.content_hash
 
 
 def test_a_kept_copy_is_not_downloaded_again(

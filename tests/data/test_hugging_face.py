@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hub_copies import png, write_femnist, write_shakespeare
 
-from slotwise.data import DataError, DatasetConfig, dataset_path, fetch_dataset, import_dataset
+from slotwise.data import DataError, PartitionedData, dataset_path, fetch_dataset, import_dataset
 from slotwise.data.facts import CHARACTERS, FACTS
 from slotwise.data.shakespeare import encode_text
 
@@ -100,7 +100,7 @@ def test_an_imported_data_set_is_kept_with_its_owners(
     name: str, femnist: Path, shakespeare: Path, cache: Path
 ) -> None:
     dataset = import_dataset(name, {"femnist": femnist, "shakespeare": shakespeare}[name])  # type: ignore[arg-type]
-    again = DatasetConfig(data=name).load()  # type: ignore[arg-type]
+    again = PartitionedData(data=name).load()  # type: ignore[arg-type]
     assert again.content_hash == dataset.content_hash
     assert again.owners is not None
     np.testing.assert_array_equal(again.owners, dataset.owners)
@@ -111,8 +111,8 @@ def test_an_imported_data_set_is_kept_with_its_owners(
 def test_a_kept_data_set_needs_no_further_package(femnist: Path, cache: Path) -> None:
     import_dataset("femnist", femnist)
     program = (
-        "import sys; sys.modules['datasets'] = None; from slotwise.data import DatasetConfig;"
-        "config = DatasetConfig(data='femnist', partition='natural'); print(config.load().classes)"
+        "import sys; sys.modules['datasets'] = None; from slotwise.data import PartitionedData;"
+        "config = PartitionedData(data='femnist', partition='natural'); print(config.load().classes)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "62\n"
@@ -144,7 +144,7 @@ def test_a_data_set_that_is_not_kept_says_how_to_get_it(cache: Path) -> None:
     with pytest.raises(
         DataError, match=r"FEMNIST.*slotwise data fetch femnist.*slotwise data import femnist"
     ):
-        DatasetConfig(data="femnist").load()
+        PartitionedData(data="femnist").load()
 
 
 def small(count: int = 10) -> list[bytes | np.ndarray]:

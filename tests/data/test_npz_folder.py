@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slotwise.batch import BatchSpec
-from slotwise.data import DataError, DatasetConfig, load_npz_folder
+from slotwise.data import DataError, DataFolder, PartitionedData, load_npz_folder
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.recommendation.search import toml_of
 from slotwise.runs import RunConfig, RunFolder, resume
@@ -115,7 +115,7 @@ def test_a_configuration_names_the_file_with_wrong_targets(
 ) -> None:
     images = np.zeros((len(targets), 1, 12, 12), np.uint8)
     with pytest.raises(DataError, match=f"{name}.npz"):
-        DatasetConfig(data_folder=str(write({name: {"x": images, "y": targets}})))
+        DataFolder(data_folder=str(write({name: {"x": images, "y": targets}})))
 
 
 def test_a_built_in_network_needs_two_classes(write: Write) -> None:
@@ -157,13 +157,13 @@ def test_a_configuration_finds_devices_shape_and_classes(write: Write) -> None:
     assert config.channel.devices == 3
     assert config.dataset.device_samples == COUNTS
     assert (config.dataset.folder_shape, config.dataset.folder_classes) == ((1, 12, 12), 4)
-    assert config.dataset.total_samples(3) == sum(COUNTS)
+    assert config.dataset.sizes.total(3) == sum(COUNTS)
 
 
 def test_a_relative_folder_is_kept_as_an_absolute_one(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write()
     monkeypatch.chdir(folder.parent)
-    assert DatasetConfig(data_folder="samples").data_folder == str(folder)
+    assert DataFolder(data_folder="samples").data_folder == str(folder)
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
@@ -252,7 +252,7 @@ def test_the_options_of_a_run_are_read_without_the_folder(write: Write) -> None:
     folder = write()
     config = RunConfig.from_options({"data_folder": str(folder), "group_size": 1})
     folder.rename(folder.with_name("moved"))
-    assert RunConfig().with_options(**config.options()) == config
+    assert RunConfig.from_saved(config.options()) == config
 
 
 def test_another_folder_is_read_again(write: Write) -> None:
@@ -263,10 +263,10 @@ def test_another_folder_is_read_again(write: Write) -> None:
     labels = np.arange(5) % 2
     other = write({name: {"x": images, "y": labels} for name, images in two.items()})
     changed = config.with_options(data_folder=str(other)).dataset
-    assert changed == DatasetConfig(data_folder=str(other))
+    assert changed == DataFolder(data_folder=str(other))
     assert (changed.device_samples, changed.folder_shape, changed.folder_classes) == ((5,) * 3, (1, 8, 8), 2)
     assert RunConfig.from_options({"data_folder": str(other)}, config.options()).dataset == changed
-    assert config.with_options(data_folder=None).dataset == DatasetConfig()
+    assert config.with_options(data_folder=None).dataset == PartitionedData()
     first.rename(first.with_name("moved"))
     assert config.with_options(data_folder=str(first), deadline=99).dataset == config.dataset
 

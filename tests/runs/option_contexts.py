@@ -86,6 +86,9 @@ def rule(model, contributions, *, shrink: float = 1.0):
 def step(weights, gradient, context, *, scale: float = 3.0):
     weights -= scale * context.learning_rate * gradient
 
+def split(dataset, devices, generator, *, first: int = 0):
+    return [np.arange(first + 8 * device, first + 8 * device + 8) for device in range(devices)]
+
 def policy(seed, *, delay: int = 0):
     return IntentionalDelay(delay=delay)
 
@@ -183,6 +186,7 @@ RADIOS: dict[str, tuple[dict[str, Any], Any]] = {
 LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "data": ({**RADIO, "network": "cnn"}, "cifar10"),
     "partition": ({}, "iid"),
+    "partition_options": ({"samples_per_device": None, "partition": "own_parts:split"}, {"first": 7}),
     "samples_per_device": ({}, 9),
     "sample_skew": ({}, 0.5),
     "device_samples": ({"samples_per_device": None}, (4, 8, 8, 9)),

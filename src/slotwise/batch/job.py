@@ -35,7 +35,8 @@ class Run:
         """Return the run that trains ``config``, named after the slots and words that are not the paper's."""
         trained = as_trained(config)
         own, paper = trained.options(), RunConfig.from_options({"data": trained.dataset.data}).options()
-        parts = [own["data"], own["schedule"], f"S{trained.channel.group_size_text.replace(', ', '-')}"]
+        size = trained.channel.group_size_text.replace(", ", "-")
+        parts = [trained.dataset.data, own["schedule"], f"S{size}"]
         changed = {name: value for name, value in own.items() if value != paper.get(name)}
         for name, value in changed.items():
             if name.endswith("_slots"):
@@ -141,7 +142,7 @@ def run_work(config: RunConfig) -> float:
     trained = schedule.updates
     images = trained * config.training.local_steps * config.training.batch_size
     evaluations = 1 + schedule.slots / config.slots_between_evaluations
-    evaluated = config.dataset.total_samples(config.channel.devices) + TEST_IMAGES
+    evaluated = config.dataset.sizes.total(config.channel.devices) + TEST_IMAGES
     # The cost of a user's own task is unknown: all its samples count alike.
     per_image = 1.0 if config.model.is_own else float(config.network().dense_multiply_adds)
     return (images + evaluations * evaluated * FORWARD_PART) * per_image

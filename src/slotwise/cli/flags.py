@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from cyclopts import Group, Parameter, Token
 
-from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import ConflictError, NoEffectError
 from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.option_text import field_help, from_text
@@ -50,7 +49,6 @@ WITHOUT_FLAG = (
     *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
     *PER_DEVICE_JOULES,
     "harvest_trace",
-    *FOLDER_FACTS,
 )
 # Fields that are also written as text, which their class reads.
 ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}

@@ -8,31 +8,53 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slotwise.data.cifar10 import cifar10_path, fetch_cifar10, import_cifar10, load_cifar10
+    from slotwise.data.data_source import DataFolder, DataOptions, InputScale, PartitionedData
     from slotwise.data.dataset import DataError, Dataset, load_mnist
     from slotwise.data.dataset_cache import dataset_path
-    from slotwise.data.dataset_config import DatasetConfig
-    from slotwise.data.facts import FACTS, TITLES, DataFacts, DataName, FetchedName, PartitionName
+    from slotwise.data.facts import FACTS, TITLES, DataFacts, DataName, FetchedName
     from slotwise.data.fetching import fetch_dataset, import_dataset
     from slotwise.data.npz_folder import load_npz_folder
-    from slotwise.data.partitions import dirichlet, iid, k_labels, natural, one_label, skewed_sizes
+    from slotwise.data.partitions import (
+        PARTITIONS,
+        Dirichlet,
+        EqualSizes,
+        Iid,
+        KLabels,
+        ListedSizes,
+        Natural,
+        OneLabel,
+        Partition,
+        SkewedSizes,
+        dirichlet,
+        iid,
+        k_labels,
+        natural,
+        one_label,
+        skewed_sizes,
+    )
 
 _MODULES = {
     "cifar10": ("cifar10_path", "fetch_cifar10", "import_cifar10", "load_cifar10"),
+    "data_source": ("DataFolder", "DataOptions", "InputScale", "PartitionedData"),
     "dataset": ("DataError", "Dataset", "load_mnist"),
     "dataset_cache": ("dataset_path",),
-    "dataset_config": ("DatasetConfig",),
-    "facts": ("FACTS", "TITLES", "DataFacts", "DataName", "FetchedName", "PartitionName"),
+    "facts": ("FACTS", "TITLES", "DataFacts", "DataName", "FetchedName"),
     "fetching": ("fetch_dataset", "import_dataset"),
     "npz_folder": ("load_npz_folder",),
-    "partitions": ("dirichlet", "iid", "k_labels", "natural", "one_label", "skewed_sizes"),
+    "partitions": (
+        *("PARTITIONS", "Partition", "OneLabel", "KLabels", "Dirichlet", "Iid", "Natural"),
+        *("EqualSizes", "SkewedSizes", "ListedSizes"),
+        *("dirichlet", "iid", "k_labels", "natural", "one_label", "skewed_sizes"),
+    ),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "FACTS", "TITLES", "DataError", "DataFacts", "DataName", "Dataset", "DatasetConfig", "FetchedName",
-    "PartitionName", "cifar10_path", "dataset_path", "dirichlet", "fetch_cifar10", "fetch_dataset", "iid",
-    "import_cifar10", "import_dataset", "k_labels", "load_cifar10", "load_mnist", "load_npz_folder",
-    "natural", "one_label", "skewed_sizes",
+    "FACTS", "PARTITIONS", "TITLES", "DataError", "DataFacts", "DataFolder", "DataName", "DataOptions",
+    "Dataset", "Dirichlet", "EqualSizes", "FetchedName", "Iid", "InputScale", "KLabels", "ListedSizes",
+    "Natural", "OneLabel", "Partition", "PartitionedData", "SkewedSizes", "cifar10_path", "dataset_path",
+    "dirichlet", "fetch_cifar10", "fetch_dataset", "iid", "import_cifar10", "import_dataset", "k_labels",
+    "load_cifar10", "load_mnist", "load_npz_folder", "natural", "one_label", "skewed_sizes",
 ]  # fmt: skip
 
 

@@ -5,9 +5,6 @@ from typing import Literal
 
 FetchedName = Literal["fashion-mnist", "cifar10", "femnist", "shakespeare"]
 DataName = Literal["mnist", FetchedName]
-PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid", "natural"]
-FOLDER_FACTS = ("folder_shape", "folder_classes")  # options that are found in a data folder and never given
-FOUND_IN_FOLDER = ("device_samples", *FOLDER_FACTS)
 WINDOW = 80  # characters from which the next one of Shakespeare is predicted
 # The characters of the LEAF benchmark; any other has the number after the last.
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"

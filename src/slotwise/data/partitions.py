@@ -1,27 +1,36 @@
-"""Partition functions: the samples that each device gets.
+"""Partitions: which samples each device gets.
 
-A partition by label takes the labels of the training samples and returns the rows of each device, as a tuple
-of int32 arrays. ``samples`` is the number of samples of each device: one number for all, or one for each. The
-samples of a label (of all labels for `iid`) are shuffled and given to one device after another. Devices share
-no sample until too few of a label are left for the next device; then all samples of that label are shuffled
-and used again. A device never holds a sample twice. The same generator state gives the same rows.
+A partition is a function of the data set, the number of devices and a generator; it returns the rows of each
+device. The built-in ones are values of the classes below. To add one, write a class and name it in
+`PARTITIONS`: its fields are options of a run.
+
+Partitions by label take the labels of the training samples. The samples of a label (of all labels for `iid`)
+are shuffled and given to one device after another. Devices share no sample until too few of a label are left
+for the next device; then all samples of that label are shuffled and used again. A device never holds a sample
+twice. The same generator state gives the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.data.dataset import DataError, Dataset
 from slotwise.errors import InputError
+from slotwise.options import Choice, Either, Range
+from slotwise.options.checks import LARGEST, check_fields
 
 Labels = NDArray[np.integer]
 Rows = NDArray[np.int32]
 Counts = NDArray[np.int64]
-Samples = int | Sequence[int] | NDArray[np.integer]
+Samples = int | Sequence[int] | NDArray[np.integer]  # one number for all devices, or one for each
 Generator = np.random.Generator
+Count = Annotated[int, Range(least=1, most=LARGEST)]
 
 
 class TooManySamples(InputError):
@@ -30,6 +39,213 @@ class TooManySamples(InputError):
     def __init__(self, device: int, samples: int, reason: str) -> None:
         self.device, self.samples, self.reason = device, samples, reason
         super().__init__("samples_per_device", samples, f"less: {reason}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EqualSizes:
+    """Every device holds equally many samples.
+
+    Attributes:
+        samples_per_device: Samples of each device, or their mean.
+    """
+
+    option: ClassVar[str] = "samples_per_device"  # that decides how many there are in all
+    samples_per_device: Count = 250
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def draw(self, devices: int, generator: Generator) -> Samples:  # noqa: ARG002
+        """Return the number of samples of every device, or of each."""
+        return self.samples_per_device
+
+    def total(self, devices: int) -> int:
+        """Return the samples of all devices together."""
+        return devices * self.samples_per_device
+
+    def check_devices(self, devices: int) -> None:
+        """Refuse a number of devices that the sizes are not for; these are for any."""
+
+    def blamed(self, error: TooManySamples) -> InputError:
+        """Return an error that names the option from which the samples of a device follow."""
+        return InputError("samples_per_device", self.samples_per_device, error.allowed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkewedSizes(EqualSizes):
+    """Devices hold different numbers of samples, in shares that are drawn.
+
+    Attributes:
+        sample_skew: Devices hold different numbers of samples, in shares drawn from a Dirichlet distribution
+            with this concentration; smaller is more unequal. Default: all hold equally many.
+    """
+
+    sample_skew: Annotated[float, Range(above=0)]
+
+    def draw(self, devices: int, generator: Generator) -> Samples:
+        """Return the number of samples of each device."""
+        return skewed_sizes(devices, self.samples_per_device, generator, self.sample_skew)
+
+    def blamed(self, error: TooManySamples) -> InputError:
+        """Return an error that names the option from which the samples of a device follow."""
+        if self.samples_per_device >= error.samples:
+            return super().blamed(error)
+        drawn = f"device {error.device} would hold {error.samples:,} samples, and {error.reason}"
+        return InputError("sample_skew", self.sample_skew, f"larger, or samples_per_device less: {drawn}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedSizes:
+    """The samples of each device are listed.
+
+    Attributes:
+        device_samples: Samples of devices 1 to N, one by one.
+    """
+
+    option: ClassVar[str] = "device_samples"
+    device_samples: Annotated[tuple[int, ...], Range(least=1, most=LARGEST)]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self.device_samples:
+            raise InputError("device_samples", "none", "one number for each device")
+
+    @property
+    def samples_per_device(self) -> int:
+        """The most samples that a device holds."""
+        return max(self.device_samples)
+
+    def draw(self, devices: int, generator: Generator) -> Samples:  # noqa: ARG002
+        """Return the number of samples of each device."""
+        return self.device_samples
+
+    def total(self, devices: int) -> int:  # noqa: ARG002
+        """Return the samples of all devices together."""
+        return sum(self.device_samples)
+
+    def check_devices(self, devices: int) -> None:
+        """Refuse another number of devices than that of the list."""
+        count = len(self.device_samples)
+        if count != devices:
+            raise InputError("device_samples", f"{count} numbers", f"{devices}, one for each device")
+
+    def blamed(self, error: TooManySamples) -> InputError:
+        """Return an error that names the option from which the samples of a device follow."""
+        return InputError("device_samples", f"{error.samples} of device {error.device}", error.allowed)
+
+
+Sizes = EqualSizes | SkewedSizes | ListedSizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition(ABC):
+    """A built-in partition."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @abstractmethod
+    def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:
+        """Return the rows of the training samples of each device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByLabel(Partition):
+    """A partition by label, of devices that hold given numbers of samples.
+
+    Attributes:
+        sizes: How many samples each device holds.
+    """
+
+    sizes: Annotated[Sizes, Either((EqualSizes, SkewedSizes, ListedSizes))] = EqualSizes()
+
+    def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:
+        """Return the rows of the training samples of each device."""
+        samples = self.sizes.draw(devices, generator)
+        try:
+            return self.divide(dataset.train_targets, devices, samples, generator)
+        except TooManySamples as error:
+            raise self.sizes.blamed(error) from None
+
+    @abstractmethod
+    def divide(
+        self, labels: Labels, devices: int, samples: Samples, generator: Generator
+    ) -> tuple[Rows, ...]:
+        """Return the rows of each device, which are chosen by their labels."""
+
+
+class OneLabel(ByLabel):
+    """Each device holds samples of one label: the setting of the paper's experiments."""
+
+    def divide(
+        self, labels: Labels, devices: int, samples: Samples, generator: Generator
+    ) -> tuple[Rows, ...]:
+        """Return the rows of each device."""
+        return one_label(labels, devices, samples, generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KLabels(ByLabel):
+    """Each device holds samples of a few labels, equally many of each.
+
+    Attributes:
+        labels_per_device: Labels of each device, for the partition k-labels.
+    """
+
+    labels_per_device: Count = 2
+
+    def divide(
+        self, labels: Labels, devices: int, samples: Samples, generator: Generator
+    ) -> tuple[Rows, ...]:
+        """Return the rows of each device."""
+        return k_labels(labels, devices, samples, generator, self.labels_per_device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dirichlet(ByLabel):
+    """Each device holds all labels in proportions of its own.
+
+    Attributes:
+        concentration: Parameter of the partition dirichlet; smaller is more unequal.
+    """
+
+    concentration: Annotated[float, Range(above=0)] = 0.5
+
+    def divide(
+        self, labels: Labels, devices: int, samples: Samples, generator: Generator
+    ) -> tuple[Rows, ...]:
+        """Return the rows of each device."""
+        return dirichlet(labels, devices, samples, generator, self.concentration)
+
+
+class Iid(ByLabel):
+    """Each device holds samples of the whole data set."""
+
+    def divide(
+        self, labels: Labels, devices: int, samples: Samples, generator: Generator
+    ) -> tuple[Rows, ...]:
+        """Return the rows of each device."""
+        return iid(labels, devices, samples, generator)
+
+
+class Natural(Partition):
+    """Each device holds all samples of one owner, such as a writer."""
+
+    def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:
+        """Return the rows of the training samples of each device."""
+        return natural(dataset, devices, generator)
+
+
+PARTITIONS: Mapping[str, type[Partition]] = {
+    "one-label": OneLabel,
+    "k-labels": KLabels,
+    "dirichlet": Dirichlet,
+    "iid": Iid,
+    "natural": Natural,
+}
+PARTITION = Choice("partition", PARTITIONS, own=(3,))
+PartitionChoice = Annotated[Any, PARTITION]
+"""A value of one of the classes above, a function of your own, or a `UserFunction`."""
 
 
 def one_label(labels: Labels, devices: int, samples: Samples, generator: Generator) -> tuple[Rows, ...]:

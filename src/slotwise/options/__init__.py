@@ -19,6 +19,7 @@ from slotwise.options.declarations import (
     Range,
     StandsFor,
     declared,
+    found_names,
     names_of,
 )
 from slotwise.options.tables import (
@@ -36,6 +37,6 @@ from slotwise.options.user_function import UserFunction, loaded
 
 __all__ = [
     "Choice", "Derived", "Either", "FileName", "Found", "Named", "NoFlag", "Option", "OrText", "Range",
-    "StandsFor", "UserFunction", "allowed_names", "build", "choose", "declared", "flat", "is_given", "loaded",
-    "names_of", "nested", "resolved", "spread", "table_of",
+    "StandsFor", "UserFunction", "allowed_names", "build", "choose", "declared", "flat", "found_names",
+    "is_given", "loaded", "names_of", "nested", "resolved", "spread", "table_of",
 ]  # fmt: skip

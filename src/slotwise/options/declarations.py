@@ -378,3 +378,8 @@ NO_CHOICE = ""  # the short name of an alternative that is written by leaving th
 def names_of(owner: type[Any], *parts: str) -> tuple[str, ...]:
     """Return the names of the options of a class, or of those under some of its fields."""
     return tuple(name for name, option in declared(owner).items() if not parts or option.part in parts)
+
+
+def found_names(owner: type[Any]) -> tuple[str, ...]:
+    """Return the names of the options of a class that are found out and never given."""
+    return tuple(name for name, option in declared(owner).items() if option.is_found)

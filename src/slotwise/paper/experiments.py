@@ -12,8 +12,7 @@ from itertools import product
 from typing import Any, NamedTuple, Self
 
 from slotwise.batch.job import Run, distinct
-from slotwise.data import DataName, PartitionName
-from slotwise.data.dataset_config import InputScale
+from slotwise.data import DataName, InputScale
 from slotwise.errors import InputError
 from slotwise.learning.local_training import LocalUpdate
 from slotwise.runs import RunConfig
@@ -64,7 +63,7 @@ class Experiment:
     name: str  # selects this experiment alone
     study: str  # selects all experiments that share its runs
     data: DataName = "mnist"
-    partition: PartitionName = "one-label"
+    partition: str = "one-label"
     deadline: int = 0  # T in slots; 0 if nothing is trained
     evaluate_every: int | None = None
     # Slots between evaluations beyond a hundredth of the deadline. Where that is a whole number of turns of

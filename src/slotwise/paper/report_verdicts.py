@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from slotwise.data import TITLES
+from slotwise.data import TITLES, Iid
 from slotwise.paper.claims import BELOW, STATEMENTS, VERDICTS, Judgement, idfl_against_async, judge
 from slotwise.paper.criteria import DEFINITIONS, below
 from slotwise.paper.evidence import DIGITS, Curve, Evidence, Missing, Results
@@ -112,7 +112,7 @@ class Judged:
     def case(self) -> str:
         """Data set, its partition if it is not the paper's, deadline, group sizes and seeds."""
         base, seeds = self.evidence.base, len(self.evidence.seeds)
-        iid = ", IID devices" if base.dataset.partition == "iid" else ""
+        iid = ", IID devices" if isinstance(base.dataset.partition, Iid) else ""
         sizes = ", ".join(map(str, self.evidence.group_sizes))
         many = counted(seeds, "seed")
         if seeds < self.evidence.requested_seeds:
@@ -123,7 +123,7 @@ class Judged:
     def label(self) -> str:
         """The letter of the reading, and how its runs differ from the paper's case."""
         base = self.evidence.base
-        parts = ["IID"] if base.dataset.partition == "iid" else []
+        parts = ["IID"] if isinstance(base.dataset.partition, Iid) else []
         parts += [] if self.evidence.reaches_the_end else [f"T={base.deadline:,}"]
         return " ".join((f"({self.reading.letter})", ", ".join(parts))).strip()
 

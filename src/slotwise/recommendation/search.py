@@ -12,12 +12,11 @@ from pathlib import Path
 from slotwise.aggregation import check_group_sizes
 from slotwise.batch.specification import MOST_SEEDS, checked_seeds
 from slotwise.costs import Powers
-from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
-from slotwise.options import declared, spread
+from slotwise.options import found_names, spread
 from slotwise.planning import divisors
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
@@ -136,9 +135,7 @@ def toml_of(config: RunConfig) -> str:
     """Return all options of a run as a TOML file for `slotwise train --config`."""
     lines = []
     unused = {*config.unused(), *(["compute_slots"] if config.fleet.has_own_speeds else [])}
-    unused |= {name for name, option in declared(RunConfig).items() if option.is_found}
-    if config.dataset.data_folder is not None:
-        unused |= {*FOUND_IN_FOLDER}
+    unused |= {*found_names(RunConfig), *found_names(type(config.dataset))}
     for name, value in spread(config.options()).items():
         if name == "absences":  # TOML has no null
             value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from slotwise.aggregation import RuleChoice, check_group_sizes, mean
-from slotwise.data import FACTS, DatasetConfig
-from slotwise.data.facts import FOUND_IN_FOLDER
+from slotwise.data import FACTS, DataFolder, DataOptions, PartitionedData
 from slotwise.data.npz_folder import input_type
 from slotwise.errors import (
     ConflictError,
@@ -34,7 +33,7 @@ from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of, quantised_bits
 from slotwise.learning.task import Task
-from slotwise.options import build, declared, nested, resolved, table_of
+from slotwise.options import build, declared, found_names, nested, resolved, table_of
 from slotwise.radio import LINK, FixedSlots, LinkChoice, RadioOptions, RateAdaptive
 from slotwise.radio.placement import read_distances
 from slotwise.runs.cpu_options import cpu_options
@@ -96,7 +95,7 @@ class RunConfig:
     policy: PolicyChoice = IntentionalDelay()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     link: LinkChoice = FixedSlots()  # noqa: RUF009
-    dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
+    dataset: DataOptions = PartitionedData()  # noqa: RUF009
     model: ModelOptions = NetworkModel()  # noqa: RUF009
     training: LocalTraining = LocalTraining()  # noqa: RUF009
     rule: RuleChoice = mean
@@ -212,7 +211,6 @@ class RunConfig:
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
-        case = _without_outdated(case, chosen)
         # In this order, each step can use what those before have found: the number of devices, the placement,
         # the slots of the link from the size of the network, the fleet, and at last the speed of the CPU.
         chosen |= _devices_of_folder(chosen) | _devices_of_model(chosen) | _devices_of_placement(chosen)
@@ -265,14 +263,7 @@ class RunConfig:
         changes = dict(options)
         if "group_size" in changes:  # the later sizes before do not count
             changes.setdefault("group_size_changes", ())
-        if self._changes_folder(changes):  # nor does what was found in another folder
-            changes = {name: getattr(DatasetConfig, name) for name in FOUND_IN_FOLDER} | changes
         return build(type(self), changes, start=self)
-
-    def _changes_folder(self, options: Mapping[str, Any]) -> bool:
-        folder = options.get("data_folder")
-        absolute = None if folder is None else str(Path(str(folder)).absolute())
-        return "data_folder" in options and absolute != self.dataset.data_folder
 
     def options(self) -> dict[str, Any]:
         """Return the flat table of all options, as run.json has it; ``slot_ms`` only with a CPU."""
@@ -399,13 +390,12 @@ class RunConfig:
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
-        facts, folder = self.dataset.facts, self.dataset.data_folder
-        shape = facts.image_shape
+        facts, folder, shape = self.dataset.facts, self.dataset.data_folder, self.dataset.facts.image_shape
         if shape is None or facts.classes < 2:
             images = ", ".join(name for name, known in FACTS.items() if known.image_shape)
             known = f"used with a task of your own; built-in networks train {images}"
             if folder is None:
-                raise InputError("data", self.dataset.data, known)
+                raise InputError("data", self.dataset.source, known)
             if shape is not None and facts.classes == 1:
                 allowed = "one with labels of at least two classes: all labels in its files are 0"
                 raise InputError("data_folder", folder, allowed)
@@ -426,10 +416,6 @@ class RunConfig:
         return self.evaluate_every or max(1, self.deadline // EVALUATIONS)
 
 
-# Options whose values belong to that of another option: they get their defaults if it changes.
-DEPENDENT: Mapping[str, tuple[str, ...]] = {
-    "data_folder": FOUND_IN_FOLDER,
-}
 EVALUATIONS = 100  # of a run, by default
 # Options of earlier versions and their names now: run.json files may have the old ones.
 RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
@@ -517,7 +503,7 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
     "cycles_per_sample": ("compute_slots", "computing_joules"),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
-    "data_folder": ("devices", *FOUND_IN_FOLDER),
+    "data_folder": ("devices", *found_names(DataFolder)),
     "fleet_file": (
         *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
@@ -534,13 +520,6 @@ PAPER_OPTIONS = (
 )
 
 
-def _without_outdated(case: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a case that still hold with the chosen ones on top."""
-    changed = [name for name in DEPENDENT if name in chosen and chosen[name] != case.get(name)]
-    outdated = {dependent for name in changed for dependent in DEPENDENT[name]}
-    return {name: value for name, value in case.items() if name not in outdated}
-
-
 def _default_group_size(case: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return all devices as the group size, if none was given and they are fewer than the default."""
     devices, usual = chosen.get("devices"), case.get("group_size", RunConfig.channel.group_size)
@@ -553,11 +532,8 @@ def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of devices that a data folder has files for, unless it is given."""
     if options.get("data_folder") is None:
         return {}
-    for name in FOUND_IN_FOLDER:
-        if options.get(name):
-            raise ConflictError(name, "data_folder")
-    found = DatasetConfig(data_folder=options["data_folder"])
-    return {"devices": options.get("devices", len(found.device_samples))}
+    folder = DataFolder(data_folder=options["data_folder"])
+    return {"devices": options.get("devices", len(folder.device_samples))}
 
 
 def _devices_of_placement(options: Mapping[str, Any]) -> dict[str, Any]:

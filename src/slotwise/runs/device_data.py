@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
-from slotwise.data import Dataset
-from slotwise.errors import InputError
+from slotwise.data import Dataset, PartitionedData
+from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs.config import TRAINABLE_FOLDER, RunConfig
@@ -24,6 +25,7 @@ def device_samples(
         UserError: data are missing, or cannot be divided so.
     """
     everyone = config.channel.devices
+    rows: Sequence[Any]
     if config.dataset.data_folder is not None and devices is not None:
         dataset = config.dataset.load(devices)
         own = dict(zip(sorted(devices), dataset.owner_rows(), strict=True))
@@ -32,7 +34,12 @@ def device_samples(
     else:
         dataset = config.dataset.load() if dataset is None else dataset
         rows = config.dataset.divide(dataset, everyone, generator(config.data_seed, Purpose.PARTITION))
-    return DeviceSamples(dataset, rows)
+    try:
+        return DeviceSamples(dataset, rows)
+    except InputError as error:
+        if isinstance(config.dataset, PartitionedData):  # only your own partition returns such rows
+            raise UserError(f"partition {config.dataset.partition_name}: {error}") from None
+        raise
 
 
 def check_images(dataset: Dataset) -> None:

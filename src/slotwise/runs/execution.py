@@ -14,6 +14,7 @@ from slotwise.learning.attack import Attack, Attacked
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.models import NetworkModel
+from slotwise.learning.optimizer import Optimizer
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
@@ -71,6 +72,8 @@ def check_task(config: RunConfig) -> None:
     loaded(config.rule)
     config.model.check()
     if isinstance(config.model, NetworkModel):
+        loaded(config.dataset.partition)
+        Optimizer(config.training)
         config.network()
         refuse_too_much_memory(config)
 

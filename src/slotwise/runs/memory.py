@@ -25,9 +25,9 @@ def refuse_too_much_memory(config: RunConfig) -> None:
 
 def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     """Return bytes by the option that they grow with; roughly, and rather too few than too many."""
-    network, held = config.network(), config.dataset.typical_samples
+    network, held = config.network(), config.dataset.samples_per_device
     layers = config.model.network if isinstance(config.model, NetworkModel) else Logistic()
-    total = config.dataset.total_samples(config.channel.devices)
+    total = config.dataset.sizes.total(config.channel.devices)
     groups, batch = config.channel.groups, min(config.training.batch_size, held)
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
     models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
@@ -36,7 +36,7 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     return {
         _widest_layers(layers): models,
         "batch_size": NUMBER * batch * widest * workers,
-        _samples_option(config): NUMBER * total,
+        config.dataset.samples_option: NUMBER * total,
         # The order of the samples in every step is drawn at once, as 8-byte integers, twice.
         "local_steps": 4 * NUMBER * config.training.local_steps * held * workers,
     }
@@ -48,12 +48,3 @@ def _widest_layers(network: Network) -> str:
     if not wide and not deep:  # a network without layers to choose, or with none chosen
         return "network"
     return "channels" if wide > deep else "hidden"
-
-
-def _samples_option(config: RunConfig) -> str:
-    """Return the option that decides the number of all samples."""
-    if config.dataset.data_folder is not None:
-        return "data_folder"
-    if config.dataset.partition == "natural":
-        return "devices"
-    return "device_samples" if config.dataset.device_samples else "samples_per_device"

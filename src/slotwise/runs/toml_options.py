@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import InputError, UserError, refuse_unknown_name, shown
 from slotwise.files import load_toml
-from slotwise.options import declared
+from slotwise.options import declared, found_names
 from slotwise.runs.config import RENAMED, RunConfig, known_options
 
 # Options that name a file or a folder.
@@ -46,8 +45,7 @@ def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, A
 
 def file_options() -> tuple[str, ...]:
     """Return the options of a run that a file may have: all but those that are found out."""
-    known = declared(RunConfig)
-    found_out = (*FOLDER_FACTS, "slot_ms", *(name for name, option in known.items() if option.is_found))
+    found_out = (*found_names(RunConfig), "slot_ms")
     return tuple(option for option in known_options() if option not in found_out)
 
 

@@ -144,7 +144,7 @@ class Answers:
         for name in [name for name in TRAINED if name in unused]:  # the page does not switch these off
             raise InputError(name, options[name], unused[name])
         timeline = self._timelines.of(config)
-        name = f"{config.dataset.data}-{config.schedule}-S{config.channel.group_size}"
+        name = f"{config.dataset.source}-{config.schedule}-S{config.channel.group_size}"
         name += f"-T{config.deadline}-seed{config.seed}"
         shown = exploration.shown_options(config, kept)
         return {"name": name, "given": kept, "options": shown, "planned": _planned(timeline)}

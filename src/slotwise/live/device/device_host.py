@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slotwise.data.facts import FOUND_IN_FOLDER, DataName, PartitionName
+from slotwise.data.facts import DataName
 from slotwise.errors import InputError, UserError
 from slotwise.extras import MissingPackage
 from slotwise.live.device.client import Device, NotUnderstood
@@ -21,10 +21,10 @@ from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
-from slotwise.options import Range, names_of
+from slotwise.options import Range, found_names, loaded, names_of, resolved
 from slotwise.options.checks import check_fields
 from slotwise.scenario import whole
-from slotwise.user_code import load_function
+from slotwise.user_code import is_function_name, load_function
 
 if TYPE_CHECKING:
     from slotwise.learning.task import Task
@@ -53,7 +53,8 @@ class DeviceConfig:
         name: Name of the channel on the broker; server and devices must use the same. Default: that of the
             credentials, or trial.
         data: Data set. Default: as announced by the server.
-        partition: Partition of the data set among devices. Default: as announced by the server.
+        partition: Partition of the data set among devices. Default: as announced by the server; your own,
+            module:function, must be given.
         data_folder: Folder with the samples of this device in device-1.npz, device-2.npz or so on, if the run
             uses a data folder.
         task: Your own task with your own data: module:function.
@@ -65,7 +66,7 @@ class DeviceConfig:
 
     name: str | None = None
     data: DataName | None = None
-    partition: PartitionName | None = None
+    partition: str | None = None
     data_folder: str | None = None
     task: str | None = None
     local_step: str | None = None
@@ -78,6 +79,10 @@ class DeviceConfig:
             load_function("task", self.task, 1)  # reported at once, not when a server announces a run
         if self.local_step is not None:
             load_function("local_step", self.local_step, 3)
+        if self.partition is not None:
+            from slotwise.data.partitions import PARTITION  # noqa: PLC0415  (not for a device that waits)
+
+            loaded(resolved(PARTITION, self.partition))
 
 
 def run_device(
@@ -224,6 +229,7 @@ class _DeviceHost:
 
     def _build(self, announced: str) -> Task:
         # Imported when a run needs it: a device that waits for one takes little memory.
+        from slotwise.data.data_source import DataFolder  # noqa: PLC0415
         from slotwise.learning.task import TrainingStart  # noqa: PLC0415
         from slotwise.runs.config import RunConfig  # noqa: PLC0415
         from slotwise.runs.execution import build_task  # noqa: PLC0415
@@ -237,8 +243,12 @@ class _DeviceHost:
             raise UserError(f"the run has {needed}: start the device with the same")
         if table.get("data_folder") is not None and "data_folder" not in own:
             # Only a device with its own task gets here, and it has its own data.
-            for name in ("data_folder", *FOUND_IN_FOLDER):
+            for name in ("data_folder", *found_names(DataFolder)):
                 table.pop(name, None)
+        if is_function_name(str(table.get("partition"))) and "partition" not in own:
+            if "task" not in own:  # a name from the network must not decide what code runs
+                raise UserError(f"the run has partition {table['partition']}: start the device with the same")
+            del table["partition"]
         try:
             config = RunConfig.from_saved({**table, **own})
         except UserError as error:

@@ -126,15 +126,12 @@ class LivePlan:
 
         Of the channel, what differs from the defaults of `Scenario` is among them: a device of an earlier
         version does not know later options, and need not as long as they are not used. Devices take no code
-        from the network, so ``task`` has no value, and neither has a function's table of parameters.
+        from the network, so ``task`` has no value; the parameters of functions are values.
         """
         options, channel = self.config.options(), self.config.channel
         told = {f.name for f in fields(channel) if getattr(channel, f.name) != f.default}
         told |= {"bits", *names_of(RunConfig, *self.TRAINED)}
-        kept = {
-            name: value for name, value in options.items() if name in told and not isinstance(value, dict)
-        }
-        return kept | {"task": None}
+        return {name: value for name, value in options.items() if name in told} | {"task": None}
 
 
 def _refuse_faults(config: RunConfig) -> None:

@@ -1,0 +1,263 @@
+"""The data of a run: a data set that is divided among the devices, or a folder with a file for each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from slotwise.data.cifar10 import load_cifar10
+from slotwise.data.dataset import DataError, Dataset, load_mnist
+from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
+from slotwise.data.facts import FACTS, DataFacts, DataName
+from slotwise.data.npz_folder import folder_facts, folder_hash, load_npz_folder
+from slotwise.data.partitions import (
+    PARTITION,
+    EqualSizes,
+    Generator,
+    ListedSizes,
+    Natural,
+    OneLabel,
+    Partition,
+    PartitionChoice,
+    Sizes,
+)
+from slotwise.errors import InputError, UserError
+from slotwise.options import Either, FileName, Found, Range, loaded
+from slotwise.options.checks import LARGEST_SEED, check_fields
+from slotwise.user_code import describe_error
+
+InputScale = Literal["standard", "unit"]
+
+
+class DataSource(ABC):
+    """Samples for training and testing, and which device holds which."""
+
+    input_scale: InputScale
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """Name of the data set, or of the folder: two runs of the same source can share what is loaded."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> DataFacts:
+        """Title, shape and classes."""
+
+    @property
+    @abstractmethod
+    def content_hash(self) -> str | None:
+        """Content hash of the data; None for MNIST, or if the data set was not fetched."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Sizes:
+        """The numbers of samples of the devices, or an estimate."""
+
+    @property
+    @abstractmethod
+    def samples_option(self) -> str:
+        """The option that decides how many samples there are in all."""
+
+    @property
+    def samples_per_device(self) -> int:
+        """Samples of a device: the most that is given, the mean if they are drawn, or an estimate."""
+        return self.sizes.samples_per_device
+
+    @property
+    def missing(self) -> str | None:
+        """Sentence that says how to get the data set, or None if it is on this machine."""
+        return None
+
+    def check_devices(self, devices: int) -> None:
+        """Refuse a number of devices other than that of a list or of the files of a folder."""
+        self.sizes.check_devices(devices)
+
+    @abstractmethod
+    def load(self, devices: Collection[int] | None = None) -> Dataset:
+        """Load the data set; of a data folder only the files of ``devices``, if they are given."""
+
+    @abstractmethod
+    def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Sequence[Any]:
+        """Return the rows of the samples of each device; devices may have different numbers of samples."""
+
+    def standardisation(self, dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return offset and scale of the pixels, per channel."""
+        if self.input_scale == "standard":
+            return dataset.offset, dataset.scale
+        return (0.0,) * len(dataset.offset), (1.0,) * len(dataset.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionedData(DataSource):
+    """A data set that is divided among the devices.
+
+    Attributes:
+        data: Data set.
+        partition: Samples that a device holds: one-label (in the paper, samples of one label each), k-labels,
+            dirichlet, iid, natural (those of one owner, such as the writer), or your own module:function.
+        input_scale: Pixels standardised by the data set's mean and deviation, or scaled to 0..1.
+        data_seed: Random seed of the partition. Default: that of the run.
+    """
+
+    data_folder: ClassVar[None] = None
+    data: DataName = "mnist"
+    partition: PartitionChoice = OneLabel()  # noqa: RUF009
+    input_scale: InputScale = "standard"
+    data_seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.partition, Natural) and self.facts.owners is None:
+            known = ", ".join(name for name, facts in FACTS.items() if facts.owners)
+            raise InputError("partition", "natural", f"used with data that has owners: {known}")
+
+    @property
+    def partition_name(self) -> str:
+        """The short name of the partition, or module:function of your own."""
+        return PARTITION.name_of(self.partition) or "your own"
+
+    @property
+    def source(self) -> str:
+        """Name of the data set."""
+        return self.data
+
+    @property
+    def facts(self) -> DataFacts:
+        """Title, shape and classes."""
+        return FACTS[self.data]
+
+    @property
+    def missing(self) -> str | None:
+        """Sentence that says how to get the data set, or None if it is on this machine."""
+        is_here = self.data == "mnist" or dataset_path(self.data).is_file()
+        return None if is_here else missing_notice(self.data)
+
+    @property
+    def content_hash(self) -> str | None:
+        """Content hash of a fetched data set; None for MNIST, or if it was not fetched."""
+        return None if self.data == "mnist" else stored_hash(self.data)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The numbers of samples of the devices; an estimate for natural owners and your own partition."""
+        if isinstance(self.partition, Natural):
+            return EqualSizes(samples_per_device=self.facts.samples_per_owner)
+        return getattr(self.partition, "sizes", EqualSizes())
+
+    @property
+    def samples_option(self) -> str:
+        """The option that decides how many samples there are in all."""
+        if PARTITION.is_own(self.partition):
+            return "partition"
+        return "devices" if isinstance(self.partition, Natural) else self.sizes.option
+
+    def load(self, devices: Collection[int] | None = None) -> Dataset:  # noqa: ARG002
+        """Load the data set."""
+        if self.data == "mnist":
+            return load_mnist()
+        return load_cifar10() if self.data == "cifar10" else load_cached(self.data)
+
+    def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Sequence[Any]:
+        """Return the rows of the samples of each device; devices may have different numbers of samples."""
+        divide = loaded(self.partition)
+        if isinstance(divide, Partition):
+            return divide(dataset, devices, draw)
+        try:
+            rows = tuple(divide(dataset, devices, draw))
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise UserError(f"partition {self.partition_name} failed: {describe_error(error)}") from error
+        if len(rows) != devices:
+            found = f"the rows of {len(rows)} devices, must be those of {devices}"
+            raise UserError(f"partition {self.partition_name} returned {found}")
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFolder(DataSource):
+    """A folder with the samples of each device, one file each.
+
+    Attributes:
+        data_folder: Your own data instead: a folder with device-1.npz, device-2.npz, … and test.npz.
+        device_samples: Samples of devices 1 to N, one by one.
+        folder_shape: Shape of an input in the data folder.
+        folder_classes: Number of classes in the data folder.
+        input_scale: Pixels standardised by the data set's mean and deviation, or scaled to 0..1.
+    """
+
+    data: ClassVar[DataName] = "mnist"  # whose case of the paper has the defaults of its runs
+    partition: ClassVar[None] = None
+    data_seed: ClassVar[None] = None
+    data_folder: Annotated[str, FileName()]
+    device_samples: Annotated[tuple[int, ...], Found(of="data_folder")] = ()
+    folder_shape: Annotated[tuple[int, ...], Found(of="data_folder")] = ()
+    folder_classes: Annotated[int | None, Found(of="data_folder")] = None
+    input_scale: InputScale = "standard"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data_folder, Path):
+            object.__setattr__(self, "data_folder", str(self.data_folder))
+        super().__post_init__()
+        object.__setattr__(self, "data_folder", str(Path(self.data_folder).absolute()))
+        if not self.device_samples:  # the folder of a run may be on another machine, and the facts known
+            facts = folder_facts(self.data_folder)
+            object.__setattr__(self, "device_samples", facts.samples)
+            object.__setattr__(self, "folder_shape", facts.input_shape)
+            object.__setattr__(self, "folder_classes", facts.classes)
+
+    @property
+    def source(self) -> str:
+        """Name of the folder."""
+        return self.data_folder
+
+    @property
+    def facts(self) -> DataFacts:
+        """Title, shape and classes; without labels the number of classes is 0."""
+        return DataFacts(self.data_folder, self.folder_shape, self.folder_classes or 0)
+
+    @property
+    def content_hash(self) -> str:
+        """Content hash of the files."""
+        return folder_hash(self.data_folder)
+
+    @property
+    def sizes(self) -> ListedSizes:
+        """The numbers of samples of the devices."""
+        return ListedSizes(device_samples=self.device_samples)
+
+    @property
+    def samples_option(self) -> str:
+        """The option that decides how many samples there are in all."""
+        return "data_folder"
+
+    def check_devices(self, devices: int) -> None:
+        """Refuse a number of devices other than that of the files."""
+        count = len(self.device_samples)
+        if count != devices:
+            raise InputError("devices", devices, f"{count}, one for each file of {self.data_folder}")
+
+    def load(self, devices: Collection[int] | None = None) -> Dataset:
+        """Load the samples; only the files of ``devices``, if they are given."""
+        dataset = load_npz_folder(self.data_folder, devices=devices, classes=self.folder_classes)
+        numbers = range(1, len(self.device_samples) + 1) if devices is None else sorted(devices)
+        found = tuple(len(rows) for rows in dataset.owner_rows())
+        wanted = tuple(self.device_samples[number - 1] for number in numbers)
+        if (found, dataset.input_shape) != (wanted, self.folder_shape):
+            changed = "has other samples than the run had, or was announced, at its start"
+            raise DataError(f"{self.data_folder} {changed}")
+        return dataset
+
+    def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Sequence[Any]:  # noqa: ARG002
+        """Return the rows of the samples of each device."""
+        return dataset.owner_rows()
+
+
+DataOptions = Annotated[PartitionedData | DataFolder, Either((PartitionedData, DataFolder))]
