@@ -18,6 +18,7 @@ from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.monitor import DeviceMonitor, RunSpec
 from slotwise.live.server.rounds import RoundDriver
 from slotwise.live.server.state import LiveState
+from slotwise.live.server.timings import Timings
 from slotwise.live.transport import MemoryBroker
 from slotwise.schedule import Timeline, scheduler_for, simulate
 from slotwise.schedule.link import FleetLink
@@ -142,6 +143,7 @@ class Play:
 
     async def run(self, devices, *, resumed=False, meanwhile=None, instead=None):
         live, spec, state = self.live, self.live.spec, self.live.state
+        state.timings = Timings(self.clock.now)
         subscribed, background = asyncio.Event(), []
         background.append(asyncio.create_task(self._listen(subscribed)))
         await subscribed.wait()

@@ -1,28 +1,49 @@
-from slotwise.live.server.timings import LEAST_MULTIPLE, MULTIPLE, UNKNOWN_MULTIPLE, TrainingTimes
+"""Timings: how long trainings take, and how long one is waited for."""
+
+import pytest
+
+from slotwise.live.protocol import Work
+from slotwise.live.server.timings import LEAST_MULTIPLE, MULTIPLE, UNKNOWN_MULTIPLE, Timings
+
+WORK = Work(0, 0)
 
 
-def test_the_limit_is_a_multiple_of_what_trainings_took_and_at_least_of_the_timeout():
-    times = TrainingTimes()
-    assert times.limit(1, 60.0) == UNKNOWN_MULTIPLE * 60.0
+class Watch(Timings):
+    """Timings with hands."""
+
+    def __init__(self):
+        super().__init__(lambda: self.seconds)
+        self.seconds = 0.0
+
+    def at(self, seconds):
+        self.seconds = seconds
+        return self
+
+
+@pytest.fixture
+def watch():
+    return Watch()
+
+
+def test_the_limit_is_a_multiple_of_what_trainings_took_and_at_least_of_the_timeout(watch):
+    assert watch.limit(1, 60.0) == UNKNOWN_MULTIPLE * 60.0
     for began, ended in ((0.0, 10.0), (20.0, 32.0), (40.0, 1000.0)):
-        times.begin(1, began)
-        times.end(1, ended)
-    assert times.limit(1, 20.0) == MULTIPLE * 12.0
-    assert times.limit(1, 600.0) == LEAST_MULTIPLE * 600.0
-    assert times.limit(2, 60.0) == UNKNOWN_MULTIPLE * 60.0
+        watch.at(began).model_sent([1], 0)
+        watch.at(ended).ready(1, WORK, "")
+    assert watch.limit(1, 20.0) == MULTIPLE * 12.0
+    assert watch.limit(1, 600.0) == LEAST_MULTIPLE * 600.0
+    assert watch.limit(2, 60.0) == UNKNOWN_MULTIPLE * 60.0
 
 
-def test_a_training_is_counted_from_its_assignment_or_from_a_reconnect():
-    times = TrainingTimes()
-    times.begin(1, 5.0)
-    assert times.waited(1, 8.0) == 3.0
-    times.restart(10.0)
-    assert times.waited(1, 12.0) == 2.0
-    assert times.waited(2, 12.0) == 0.0  # assigned before this server was started
-    assert times.waited(2, 15.0) == 3.0
+def test_a_training_is_counted_from_its_assignment_or_from_a_reconnect(watch):
+    watch.at(5.0).model_sent([1], 0)
+    assert watch.at(8.0).waited(1) == 3.0
+    watch.at(10.0).restart()
+    assert watch.at(12.0).waited(1) == 2.0
+    assert watch.waited(2) == 0.0  # assigned before this server was started
+    assert watch.at(15.0).waited(2) == 3.0
 
 
-def test_an_end_without_a_beginning_is_ignored():
-    times = TrainingTimes()
-    times.end(1, 5.0)
-    assert times.limit(1, 60.0) == UNKNOWN_MULTIPLE * 60.0
+def test_an_end_without_a_beginning_is_ignored(watch):
+    watch.at(5.0).ready(1, WORK, "")
+    assert watch.limit(1, 60.0) == UNKNOWN_MULTIPLE * 60.0

@@ -197,7 +197,6 @@ class Inbox:
                 raise Rejected("ready with work that was not assigned")
             if not self.state.assignments.set_ready(device, frame.work):
                 raise Rejected(READY_TWICE)
-            self.state.times.end(device, self.clock.now())
             self.state.timings.ready(device, frame.work, frame.fields.get("seconds", ""))
         elif kind == "update":
             return self._take_update(device, frame)

@@ -108,7 +108,7 @@ class DeviceMonitor:
                     self.timeout.restart()
                     self._connection = arrival.number
                     self.state.presence.restart_last_wills(self.clock.now())
-                    self.state.times.restart(self.clock.now())
+                    self.state.timings.restart()
                     await self.announcement.connected(arrival.number, self.state.round)
                 elif arrival.topic == self.announcement.topic:
                     await self.announcement.receive(arrival, self.state.round)
@@ -178,14 +178,14 @@ class DeviceMonitor:
     def longest_training(self, device: int) -> float:
         """Return the seconds after which a training of a device is given up."""
         longest = self.spec.longest_training
-        return self.state.times.limit(device, self.spec.timeout) if longest is None else longest
+        return self.state.timings.limit(device, self.spec.timeout) if longest is None else longest
 
     def trains_too_long(self, device: int) -> bool:
         """Return whether a device has trained for longer than it may."""
         # Also False until `listen` has read of a new connection, which restarts the times.
         if not self.channel.connected or self.channel.connections != self._connection:
             return False  # the device could not have reported anything
-        return self.state.times.waited(device, self.clock.now()) > self.longest_training(device)
+        return self.state.timings.waited(device) > self.longest_training(device)
 
     async def still_computes(self, device: int) -> bool:
         """Ask a device whether it still computes; if it does, the timeout begins again."""

@@ -169,7 +169,7 @@ class RoundDriver:
             self._overdue_since[device] = self._clock.now()
         else:
             too_long = self._devices.trains_too_long(device)
-            waited = self._state.times.waited(device, self._clock.now()) if too_long else None
+            waited = self._state.timings.waited(device) if too_long else None
             await self._devices.give_up(device, "ready", waited)
         return None
 
@@ -244,7 +244,6 @@ class RoundDriver:
             state.agenda.add(ready, Ready(device, ready, version))
         for device in reached:
             state.assignments.assign(device, version)
-            state.times.begin(device, self._clock.now())
         state.record.receivers.append(list(receivers))
         # After the assignments: a device may answer before this returns.
         await self._outbox.broadcast(version, reached, slot)

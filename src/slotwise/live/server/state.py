@@ -20,7 +20,7 @@ from slotwise.live.parts import Transfers
 from slotwise.live.protocol import Work
 from slotwise.live.server.aggregator import ModelHealth
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Penalties, Presence
-from slotwise.live.server.timings import Timings, TrainingTimes
+from slotwise.live.server.timings import Timings
 from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
 from slotwise.schedule import (
     Agenda,
@@ -64,7 +64,6 @@ class LiveState:
     grant: ChannelGrant = field(default_factory=ChannelGrant)
     penalties: Penalties = field(default_factory=Penalties)
     health: ModelHealth = field(default_factory=ModelHealth)
-    times: TrainingTimes = field(default_factory=TrainingTimes)
     uploads: Transfers = field(default_factory=Transfers)  # not saved: devices send lost parts again
     timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
     record: Record = field(default_factory=lambda: Record([], [], [], []))

@@ -46,10 +46,12 @@ class Timing(NamedTuple):
 
 
 class Timings:
-    """Stop watch of a live run: it times the turns of devices, and keeps them until they are written."""
+    """Stop watch of a live run: it times trainings and turns of devices, and keeps turns until written."""
 
     def __init__(self, now: Callable[[], float] = lambda: nan) -> None:
         self._now = now
+        self._began: dict[int, float] = {}  # trainings that have not ended
+        self._took: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
         self._sent: dict[int, tuple[int, float]] = {}  # version of the model, and when it was sent
         self._ready: dict[int, tuple[Work, float, float]] = {}  # computed what, in how many seconds, by when
         self._granted: dict[str, float] = {}  # when the last grant was made, by its number
@@ -57,14 +59,34 @@ class Timings:
         self._turns: list[Timing] = []
 
     def model_sent(self, devices: Iterable[int], version: int) -> None:
-        """Note that a model was broadcast."""
+        """Note that a model was broadcast, and that these devices train on it from now on."""
+        now, receivers = self._now(), tuple(devices)
+        self._sent |= dict.fromkeys(receivers, (version, now))
+        self._began |= dict.fromkeys(receivers, now)
+
+    def restart(self) -> None:
+        """Count all trainings anew, as after a reconnect: no device could have reported anything before."""
+        self._began = dict.fromkeys(self._began, self._now())
+
+    def limit(self, device: int, timeout: float) -> float:
+        """Return the seconds that a training may take: a multiple of the others, or of the timeout."""
+        if took := self._took.get(device):
+            return max(LEAST_MULTIPLE * timeout, MULTIPLE * median(took))
+        return UNKNOWN_MULTIPLE * timeout
+
+    def waited(self, device: int) -> float:
+        """Return the seconds since a device was assigned what it trains."""
+        # A resumed server does not know when the training began, and counts from now.
         now = self._now()
-        self._sent |= dict.fromkeys(devices, (version, now))
+        return now - self._began.setdefault(device, now)
 
     def ready(self, device: int, work: Work, seconds: str) -> None:
         """Note that a training is finished; ``seconds`` is what the device says of it."""
+        now = self._now()
+        if device in self._began:
+            self._took[device].append(now - self._began.pop(device))
         said = float(seconds) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", seconds) else nan
-        self._ready[device] = (work, said, self._now())
+        self._ready[device] = (work, said, now)
 
     def granted(self, number: str) -> None:
         """Note that the channel was granted, unless this only repeats it."""
@@ -108,35 +130,3 @@ def _text(value: float) -> str:
     if isinstance(value, int):
         return str(value)
     return "" if value != value else f"{value:.6f}"  # noqa: PLR0124  (NaN)
-
-
-class TrainingTimes:
-    """Owner of when trainings began and how long they took, as the server sees it."""
-
-    def __init__(self) -> None:
-        self._began: dict[int, float] = {}
-        self._took: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
-
-    def begin(self, device: int, now: float) -> None:
-        """Note that a device has been assigned a training."""
-        self._began[device] = now
-
-    def restart(self, now: float) -> None:
-        """Count all trainings anew, as after a reconnect: no device could have reported anything before."""
-        self._began = dict.fromkeys(self._began, now)
-
-    def end(self, device: int, now: float) -> None:
-        """Note that a device has finished its training."""
-        if device in self._began:
-            self._took[device].append(now - self._began.pop(device))
-
-    def limit(self, device: int, timeout: float) -> float:
-        """Return the seconds that a training may take: a multiple of the others, or of the timeout."""
-        if took := self._took.get(device):
-            return max(LEAST_MULTIPLE * timeout, MULTIPLE * median(took))
-        return UNKNOWN_MULTIPLE * timeout
-
-    def waited(self, device: int, now: float) -> float:
-        """Return the seconds since a device was assigned what it trains."""
-        # A resumed server does not know when the training began, and counts from now.
-        return now - self._began.setdefault(device, now)
