@@ -8,7 +8,7 @@ not be able to do that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -132,7 +132,7 @@ def _controls_of(group: str, usual: Mapping[str, Any], section: str = "") -> Ite
             look = LOOKS.get(name)
             label = look.label if look else LABELS.get(name, _label(name))
             default = usual.get(name, option.default)
-            default = None if default == () else default
+            default = None if default in ((), MISSING) else default
             yield Control(name, place, kind, label, option.help, default, whole, choices, look)
 
 
