@@ -71,15 +71,11 @@ class Scripts(PoolExecutor):
         self.begun: list[str] = []
         self.closed = False
 
-    def prepare(self, jobs: int) -> int:
-        self.prepared = jobs
-        return 1
+    def divide(self, jobs: int) -> tuple[int, list[int]]:
+        return 1, [1] * jobs
 
     def start_worker(self) -> Script:
         return Script(self)
-
-    def share(self, waiting: int, busy: int) -> int:
-        return 1
 
 
 KILLED, UNTIL_STOPPED = WorkerLost("killed"), "until it is stopped"
@@ -123,7 +119,7 @@ def test_all_are_trained_the_largest_first(folder: BatchFolder) -> None:
     assert executor.begun == ["large", "middle", "small"]
     assert (recorder.lines[0], recorder.lines[-1]) == ("3 jobs, 4 finished", "batch ended")
     assert recorder.lines.count("batch ended") == 1
-    assert (executor.prepared, executor.checkpoint_every, executor.closed) == (3, 7.0, True)
+    assert (executor.checkpoint_every, executor.closed) == (7.0, True)
 
 
 def test_one_that_fails_stops_no_other(folder: BatchFolder) -> None:
@@ -162,7 +158,7 @@ def test_the_end_is_told_also_if_the_executor_fails(
         raise OSError("no workers")
 
     executor, recorder = Scripts(), Recorder()
-    monkeypatch.setattr(executor, "prepare", fail)
+    monkeypatch.setattr(executor, "divide", fail)
     with pytest.raises(OSError, match="no workers"):
         run_jobs(folder, JOBS, executor, recorder)
     assert recorder.lines[-1] == "batch ended"

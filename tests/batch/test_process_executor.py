@@ -164,15 +164,10 @@ def jobs(count: int) -> list[Job]:
 
 @pytest.mark.parametrize(
     ("cores", "count", "threads"),
-    [(2, 8, [1, 1]), (4, 2, [2, 2]), (3, 2, [2, 1]), (8, 3, [3, 3, 2]), (4, 1, [4]), (1, 5, [1])],
+    [(2, 4, [1] * 4), (4, 2, [2, 2]), (3, 2, [2, 1]), (8, 3, [3, 3, 2]), (4, 1, [4]), (1, 3, [1] * 3)],
 )
 def test_jobs_share_the_cores_and_never_have_more_threads(cores: int, count: int, threads: list[int]) -> None:
-    executor, waiting = ProcessExecutor(cores), jobs(count)
-    executor._left = count
-    started = waiting[: executor.prepare(count)]
-    assert [executor.take_threads(job) for job in started] == threads
-    executor.release_threads(started[0], ended=False)  # it has lost its worker, and begins again
-    assert executor.take_threads(started[0]) == threads[0]
+    assert ProcessExecutor(cores).divide(count) == (cores, threads)
 
 
 @pytest.fixture
@@ -255,12 +250,12 @@ def test_a_worker_that_dies_between_two_jobs_costs_no_attempt(
     watch, assigned = KillsIdle(folder), ProcessExecutor.assigned
 
     def assign_after_kill(executor: ProcessExecutor, assignment: Assignment) -> object:
-        if executor._left < 3:  # the first job has ended
+        if assignment.job.run != spec.runs[0]:
             until(lambda: watch._killed)
         return assigned(executor, assignment)
 
+    spec = read("learning-rate = [0.01, 0.02, 0.03]")
     monkeypatch.setattr(ProcessExecutor, "assigned", assign_after_kill)
     monkeypatch.setattr(ProcessExecutor, "retries", 0)
-    spec = read("learning-rate = [0.01, 0.02, 0.03]")
     assert run_jobs(folder, unfinished(folder, spec.runs), ProcessExecutor(1), watch) == ()
     assert [folder.run(run.name).status for run in spec.runs] == ["finished"] * 3

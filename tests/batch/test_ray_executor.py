@@ -21,7 +21,6 @@ from slotwise.batch.executors import PoolExecutor, SerialExecutor
 from slotwise.batch.ray_executor import RayExecutor
 from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.workers import ray_cluster
 from slotwise.workers.pool import ATTEMPTS
 
 from ..simulated_ray import RayActorError, RayError, RayTaskError, SimulatedRay, cluster_of
@@ -29,7 +28,6 @@ from ..simulated_ray import RayActorError, RayError, RayTaskError, SimulatedRay,
 Read = Callable[[str], BatchSpec]
 TWO = "learning-rate = [0.01, 0.02]"
 LONG = "deadline = 4000\nevaluate-every = 2000"  # long enough for a checkpoint to come back
-LOST = "lost the Ray cluster at head:1"
 
 
 @pytest.fixture
@@ -107,7 +105,7 @@ def test_a_task_of_the_user_needs_no_built_in_data(
     [
         (RayError("its node\nhas no memory"), "cannot start: .*: has no memory$", ATTEMPTS),
         (RayTaskError("Traceback:\nModuleNotFoundError: slotwise"), "ModuleNotFoundError: slotwise", 1),
-        (ConnectionError("GRPC connection failed"), f"^{LOST}", 1),
+        (ConnectionError("GRPC connection failed"), "^lost the Ray cluster at head:1", 1),
     ],
 )
 def test_workers_that_cannot_start_end_a_sweep(
@@ -181,23 +179,6 @@ def test_a_run_that_another_process_trains_stops_no_other(
     assert sorted(statuses(folder)) == ["finished", "running"]
 
 
-@pytest.mark.parametrize("call", ["begin", "job_report"])
-def test_a_head_that_is_lost_to_a_client_is_told(read: Read, trained: Train, call: str) -> None:
-    ray = SimulatedRay(lambda number, name: ConnectionError("GRPC failed") if name == call else None)
-    with pytest.raises(UserError, match=f"^{LOST}"):
-        trained(ray, read(TWO))
-    assert ray.shut == 1
-
-
-def test_a_head_that_does_not_answer_any_more_is_told(
-    read: Read, trained: Train, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ray_cluster, "PROBE_INTERVAL", 0.001)
-    monkeypatch.setattr(ray_cluster, "HEAD_TIMEOUT", 0.0)
-    with pytest.raises(UserError, match=f"^{LOST}"):
-        trained(SimulatedRay(), read(""), answers=False)
-
-
 @pytest.mark.parametrize(
     ("jobs", "workers", "size", "threads"), [(1, None, 1, 2), (2, None, 2, 1), (8, None, 2, 1), (8, 5, 5, 1)]
 )
@@ -210,9 +191,9 @@ def test_there_are_as_many_workers_as_cores_that_are_there_or_as_is_said(
     threads: int,
 ) -> None:
     executor = RayExecutor(cluster_of(SimulatedRay(), monkeypatch), workers)
-    monkeypatch.setattr(PoolExecutor, "train", lambda self, *_: [self.prepare(jobs), self.share(1, 0)])
-    found: list[Any] = executor.train(folder, [Job(Run("one", RunConfig()))] * jobs, 1.0, BatchObserver())
-    assert found == [size, threads]
+    monkeypatch.setattr(PoolExecutor, "train", lambda self, *_: self.divide(jobs))
+    found: Any = executor.train(folder, [Job(Run("one", RunConfig()))] * jobs, 1.0, BatchObserver())
+    assert found == (size, [threads] * jobs)
 
 
 def test_few_jobs_are_trained_from_here_with_workers_on_all_nodes(

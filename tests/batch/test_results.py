@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from slotwise.batch import BatchFolder, BatchResults, BatchSpec
 from slotwise.batch.batch_folder import write_spec
-from slotwise.batch.results import batch_figure, mean_statistics
-from slotwise.batch.run_outcome import RunOutcome
+from slotwise.batch.results import RunOutcome, batch_figure, mean_statistics
 from slotwise.costs import usage
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_csv

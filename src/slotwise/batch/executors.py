@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Lock
 from typing import Any
 
 from slotwise.batch.batch_folder import BatchFolder
@@ -89,19 +88,13 @@ class PoolExecutor(Executor):
     def __init__(self) -> None:
         self.stopping = False
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._lock = Lock()
-        self._threads: dict[Job, int] = {}  # of the jobs that are trained
 
-    def prepare(self, jobs: int) -> int:
-        """Get ready for a number of jobs; return how many workers there should be at most."""
+    def divide(self, jobs: int) -> tuple[int, list[int]]:
+        """Divide the cores: return how many workers there are at most, and the threads of each job."""
         raise NotImplementedError
 
     def start_worker(self) -> Worker:
         """Start a worker for jobs; called from several threads."""
-        raise NotImplementedError
-
-    def share(self, waiting: int, busy: int) -> int:
-        """Return the threads of the next of ``waiting`` jobs, while ``busy`` threads train others."""
         raise NotImplementedError
 
     @contextmanager
@@ -117,13 +110,13 @@ class PoolExecutor(Executor):
     ) -> list[Failure]:
         """Train the jobs; after Ctrl-C they save what there is and end, a second one ends them at once."""
         self.folder, self.checkpoint_every, self.observer = folder, checkpoint_every, observer
-        works = [_JobWork(self, job) for job in jobs]
-        self._left = len(works)
+        workers, threads = self.divide(len(jobs))
+        works = [_JobWork(self, *each) for each in zip(jobs, threads, strict=True)]
         pool = Pool(self.start_worker)
         try:
             for work in works:
                 pool.add(work)
-            pool.grow(min(self.prepare(len(works)), len(works)))
+            pool.grow(min(workers, len(works)))
             try:
                 self._follow(works)
             except KeyboardInterrupt:
@@ -134,8 +127,10 @@ class PoolExecutor(Executor):
             pool.close()
         if pool.gone is not None:
             raise pool.gone
-        reasons = [(work.job, work.reason) for work in works]
-        return [Failure(job.run, reason) for job, reason in reasons if reason is not None]
+        ended = [work for work in works if not work.future.cancelled()]
+        return [
+            Failure(work.job.run, reason) for work in ended if (reason := work.future.result()) is not None
+        ]
 
     def _follow(self, works: Sequence[_JobWork]) -> None:
         """Tell the observer what happens until all work has ended."""
@@ -160,27 +155,13 @@ class PoolExecutor(Executor):
         """Call a method of the observer, from the thread of a worker; it is called in the main thread."""
         self._events.put(partial(callback, *arguments))
 
-    def take_threads(self, job: Job) -> int:
-        """Return the threads of a job that begins."""
-        with self._lock:
-            waiting = self._left - len(self._threads)
-            self._threads[job] = max(1, self.share(waiting, sum(self._threads.values())))
-            return self._threads[job]
 
-    def release_threads(self, job: Job, *, ended: bool) -> None:
-        """Give the threads of a job to others, if it has any."""
-        with self._lock:
-            self._threads.pop(job, None)
-            self._left -= ended
+class _JobWork(Work[str | None]):
+    """A job that a worker trains; its result is the reason if it fails."""
 
-
-class _JobWork(Work[None]):
-    """A job that a worker trains, and the reason if it fails."""
-
-    def __init__(self, executor: PoolExecutor, job: Job) -> None:
+    def __init__(self, executor: PoolExecutor, job: Job, threads: int) -> None:
         super().__init__()
-        self._executor, self.job = executor, job
-        self.reason: str | None = None
+        self._executor, self.job, self._threads = executor, job, threads
         self._begun, self._losses = False, 0
 
     def do(self, worker: Any) -> None:
@@ -189,8 +170,9 @@ class _JobWork(Work[None]):
         if executor.stopping:  # it has lost its worker meanwhile
             self._end(None)
             return
-        how = (executor.take_threads(job), executor.checkpoint_every, known_timeline(job.run.config))
-        with executor.assigned(Assignment(job, *how)) as arguments:
+        timeline = known_timeline(job.run.config)
+        assignment = Assignment(job, self._threads, executor.checkpoint_every, timeline)
+        with executor.assigned(assignment) as arguments:
             self._begun, over = False, False
             executor.tell(executor.observer.job_started, job)
             worker.call("report", 0.0, False)
@@ -207,7 +189,6 @@ class _JobWork(Work[None]):
     def lost(self, error: WorkerLost) -> bool:
         """Let another worker resume the job, unless it has lost too many."""
         executor = self._executor
-        executor.release_threads(self.job, ended=False)
         self.attempts += 1
         self._losses += self._begun
         # A worker that was idle may be found dead by the next job, which has lost nothing then.
@@ -226,17 +207,15 @@ class _JobWork(Work[None]):
             self._end(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
 
     def _end(self, reason: str | None) -> None:
-        self.reason = reason
-        self._executor.release_threads(self.job, ended=True)
         self._executor.tell(self._executor.observer.job_ended, self.job, reason)
-        self.future.set_result(None)
+        self.future.set_result(reason)
 
 
 class ProcessExecutor(PoolExecutor):
     """Trains jobs in processes, up to ``workers``; by default on all cores.
 
-    Results do not depend on threads, so a job gets as many as are free for it: one each while there are more
-    jobs than cores, several once there are fewer. In sum there are never more threads than cores.
+    Results do not depend on threads, so jobs get several if there are fewer than cores. In sum there are
+    never more threads than cores.
     """
 
     retries = 1
@@ -246,21 +225,15 @@ class ProcessExecutor(PoolExecutor):
         self._cores = available_cores() if workers is None else whole("workers", workers)
         refuse_too_many_processes("workers", self._cores)
 
-    def prepare(self, jobs: int) -> int:
-        """Return the number of cores."""
-        del jobs
-        return self._cores
+    def divide(self, jobs: int) -> tuple[int, list[int]]:
+        """Divide the cores; those that do not divide evenly go to the first jobs, the largest."""
+        each, more = divmod(self._cores, max(1, jobs))
+        return self._cores, [max(1, each + (number < more)) for number in range(jobs)]
 
     def start_worker(self) -> Worker:
         """Start a process; it saves its job when this process is gone."""
         shown, terms = str(self.folder.path), Terms(may_finish=True)
         return ProcessWorker(JobWorker, self.folder, shown=shown, terms=terms)
-
-    def share(self, waiting: int, busy: int) -> int:
-        """Divide the free cores among the jobs."""
-        free = max(1, self._cores - busy)
-        # Rounded up: the cores that do not divide evenly go to the jobs that start first, the largest.
-        return -(-free // min(waiting, free))
 
 
 def make_executor(name: str, workers: int | None = None) -> Executor:

@@ -52,20 +52,15 @@ class RayExecutor(PoolExecutor):
         finally:
             self._cluster.close()
 
-    def prepare(self, jobs: int) -> int:
-        """Divide the cores of the cluster among the jobs."""
+    def divide(self, jobs: int) -> tuple[int, list[int]]:
+        """Divide the cores of the cluster; each job gets the same."""
         # The threads of a job are on one node, so no job gets more than the largest node has.
         self._each = max(1, min(self._cores // max(1, jobs), max(self._nodes, default=1)))
-        return max(1, self._cores // self._each)
+        return max(1, self._cores // self._each), [self._each] * jobs
 
     def start_worker(self) -> Worker:
         """Start an actor with the cores of a job."""
         return RayWorker(self._cluster, JobWorker, cpus=self._each)
-
-    def share(self, waiting: int, busy: int) -> int:
-        """Give every job the same cores."""
-        del waiting, busy
-        return self._each
 
     @contextmanager
     def assigned(self, assignment: Assignment) -> Iterator[list[Any]]:

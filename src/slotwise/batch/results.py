@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
 from pathlib import Path
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slotwise.batch.axes import Axis, combination_name, full_text
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure
-from slotwise.batch.run_outcome import PointStatistics, RunOutcome, read_run
 from slotwise.costs import Powers
 from slotwise.errors import UserError
-from slotwise.learning.task import metric_names
+from slotwise.learning.task import NO_METRICS, metric_names
 from slotwise.notebook import Displayable
 from slotwise.report import notebook_display
 from slotwise.report.curves import (
@@ -28,6 +27,7 @@ from slotwise.report.curves import (
     check_metric,
     metric_title,
 )
+from slotwise.runs import RunFolder, SavedRun
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.runs.saved_run import MeasuredPoint
 
@@ -36,6 +36,32 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 8  # of curves
 MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
+
+
+class PointStatistics(NamedTuple):
+    """The statistics of a finished run, or their means over several."""
+
+    final_loss: float  # median training loss over the last tenth of the slots
+    final_accuracy: float  # median test accuracy over the same, 0 to 1
+    last_loss: float  # training loss of the last model
+    last_accuracy: float
+    rounds: float  # within the deadline
+    updates: float  # applied
+    lost: float  # uplinks
+    sgd_steps: float  # of the applied updates
+    mean_staleness: float  # of the updates, in rounds
+    slots: float  # until the last round ended
+    joules: float  # of all devices; NaN if their powers are not known
+    seconds: float  # that the training took
+
+
+class RunOutcome(NamedTuple):
+    """A run as far as it was trained: its status, its evaluations, and its statistics once it is finished."""
+
+    status: str
+    curve: tuple[MeasuredPoint, ...] = ()
+    statistics: PointStatistics | None = None
+    final_metrics: Mapping[str, float] = NO_METRICS  # beside loss and accuracy, medians as theirs
 
 
 class PointResult(NamedTuple):
@@ -156,6 +182,29 @@ class BatchResults(Displayable):
         if not figure.panels:
             raise UserError(f"no evaluation has a value of {metric}; there is nothing to draw")
         return figure
+
+
+def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
+    """Read a run; its joules are NaN without powers."""
+    run = SavedRun.find(folder.path)
+    if run is None:
+        return RunOutcome("missing")
+    curve = run.curve(powers)
+    if run.status != "finished" or not curve:
+        return RunOutcome(run.status, curve)
+    schedule = run.schedule.totals
+    totals = {name: value for name, value in schedule._asdict().items() if name in PointStatistics._fields}
+    statistics = PointStatistics(
+        final_loss=run.final_loss,
+        final_accuracy=run.final_accuracy,
+        last_loss=curve[-1].loss,
+        last_accuracy=curve[-1].accuracy,
+        sgd_steps=schedule.updates * run.config.training.local_steps,
+        joules=curve[-1].joules,
+        seconds=run.seconds,
+        **totals,
+    )
+    return RunOutcome(run.status, curve, statistics, run.final_metrics)
 
 
 def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, cast
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
@@ -86,23 +86,13 @@ class TaskWorker:
             raise failed from error
 
 
-class RemoteWorker(Worker, Protocol):
-    """A worker outside of this process that holds the task."""
-
-    def train(self, jobs: Sequence[Job]) -> Trained:
-        """Compute local trainings, one after another, and return their updates."""
-
-    def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
-        """Return the evaluation of a model."""
-
-
 class _Training(Work[Trained]):
     def __init__(self, jobs: Sequence[Job]) -> None:
         super().__init__()
         self._jobs = jobs
 
-    def result(self, worker: RemoteWorker) -> Trained:
-        return worker.train(self._jobs)
+    def result(self, worker: Any) -> Trained:
+        return cast(Trained, worker.train(self._jobs))
 
     def __str__(self) -> str:
         start = self._jobs[0].start
@@ -116,8 +106,8 @@ class _Evaluating(Work[Evaluation]):
         super().__init__()
         self._task, self._round, self._model, self._states = task, round_number, model, states
 
-    def result(self, worker: RemoteWorker) -> Evaluation:
-        return worker.evaluate(self._round, self._model, self._states)
+    def result(self, worker: Any) -> Evaluation:
+        return cast(Evaluation, worker.evaluate(self._round, self._model, self._states))
 
     def fail(self, error: BaseException) -> None:
         """Evaluate here if there are no workers any more, because a checkpoint needs all evaluations."""
@@ -134,14 +124,16 @@ class _Evaluating(Work[Evaluation]):
 
 
 class RemoteWorkers:
-    """A number of workers outside of this process; ``start`` starts one.
+    """A number of workers outside of this process that hold the task; ``start`` starts one.
+
+    They have methods `train` and `evaluate`, which return what a `TaskWorker` does.
 
     Attributes:
         count: How many there should be.
         pool: Those that there are.
     """
 
-    def __init__(self, task: CheckedTask, count: int, start: Callable[[], RemoteWorker]) -> None:
+    def __init__(self, task: CheckedTask, count: int, start: Callable[[], Worker]) -> None:
         """Start the workers in the background."""
         self._task, self.count = task, count
         self.pool = Pool(start, count)
@@ -228,13 +220,11 @@ class _TaskProcess(ProcessWorker):
         self._sent.difference_update(dropped)
         new = {job.start.round: job.model for job in jobs if job.start.round not in self._sent}
         self._sent.update(new)
-        trained: Trained = self.call("train_kept", [job.start for job in jobs], new, dropped)
-        return trained
+        return cast(Trained, self.call("train_kept", [job.start for job in jobs], new, dropped))
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
         del round_number
-        evaluation: Evaluation = self.call("evaluate", model, states)
-        return evaluation
+        return cast(Evaluation, self.call("evaluate", model, states))
 
     def drop(self, rounds: Collection[int]) -> None:
         self._dropped.extend(number for number in rounds if number in self._sent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
@@ -124,11 +124,9 @@ class _TaskActor(RayWorker):
         rounds = {job.start.round: job.model for job in jobs}
         # Ray replaces references by objects only if they are arguments themselves, not inside a list.
         references = [self._workers.model(number, model, keep=True) for number, model in rounds.items()]
-        trained: Trained = self.call("train", [job.start for job in jobs], list(rounds), *references)
-        return trained
+        return cast(Trained, self.call("train", [job.start for job in jobs], list(rounds), *references))
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
         # The evaluation may begin after `drop`: what it kept then would never be freed.
         reference = self._workers.model(round_number, model, keep=False)
-        evaluation: Evaluation = self.call("evaluate", reference, states)
-        return evaluation
+        return cast(Evaluation, self.call("evaluate", reference, states))
