@@ -153,6 +153,7 @@ _MODULES = {
     "live.calibration": ("calibrate", "Calibration"),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
+_PACKAGES = ("data", "radio", "live", "learning")  # whose other names are theirs, as in sw.data.KLabels
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
@@ -179,6 +180,8 @@ __all__ = [  # noqa: RUF022  (grouped by use)
 
 def __getattr__(name: str) -> Any:
     """Import a public name from the module that defines it."""
+    if name in _PACKAGES:
+        return import_module(f"slotwise.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
     with import_module("slotwise.extras").importing():
