@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 
 from slotwise import BatchResults, run_batch
 from slotwise.batch.results import PointResult
-from slotwise.radio.fading import rayleigh_outage
 from slotwise.report.curves import LossRange
 from slotwise.report.plotting import WIDTH, clear_frame, figure_style, mark_losses, save_figure
 from slotwise.runs import RunConfig, RunFolder
@@ -112,7 +111,8 @@ def outage(folder: Path, results: BatchResults) -> Figure:
     for name, config in configs(folder, results).items():
         if name.startswith(cases[0]):
             link = config.make_link()
-            means = rayleigh_outage(link.settings.threshold, link.conditions.mean_snr)
+            # P(SNR < γ) = 1 − exp(−γ / mean) under Rayleigh fading (Tse and Viswanath, 2005, eq. 5.54)
+            means = -np.expm1(-link.settings.threshold / link.conditions.mean_snr)
             expected[config.channel.link_slots].append(float(means.mean()))
     slots = sorted(expected)
     outages = [100 * np.mean(expected[r]) for r in slots]

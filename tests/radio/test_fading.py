@@ -10,7 +10,6 @@ import pytest
 
 from slotwise.fleet.fleet import chance
 from slotwise.radio import Nakagami, NoFading, Rayleigh, Rician
-from slotwise.radio.fading import rayleigh_outage, rayleigh_rate, scaled_exponential_integral
 from slotwise.radio.placement import device_states
 from slotwise.random_streams import SchedulePurpose, mixed_all, units
 
@@ -72,29 +71,12 @@ def test_nakagami_of_two_is_the_mean_of_two_exponentials():
     assert kolmogorov_distance(Nakagami(m=2.0).gains(states()), erlang) < 1.95 / sqrt(DRAWS)
 
 
-@pytest.mark.parametrize("mean_db", [0, 10, 20])
-@pytest.mark.parametrize("threshold_db", [-5, 5])
-def test_outage_equals_its_closed_form(mean_db, threshold_db):
-    mean, threshold = 10 ** (mean_db / 10), 10 ** (threshold_db / 10)
-    found = float((mean * Rayleigh().gains(states()) < threshold).mean())
-    expected = float(rayleigh_outage(threshold, np.array(mean)))
-    assert abs(found - expected) <= 5 * sqrt(expected * (1 - expected) / DRAWS)
-
-
 @pytest.mark.parametrize("mean_db", [-10, 0, 10, 30])
-def test_mean_shannon_rate_equals_its_closed_form(mean_db):
-    mean = 10 ** (mean_db / 10)
+def test_mean_shannon_rate_equals_its_integral(mean_db):
+    mean, gain = 10 ** (mean_db / 10), np.linspace(0, 50, 1_000_001)
+    expected = np.trapezoid(np.log2(1 + mean * gain) * np.exp(-gain), gain)
     rates = np.log2(1 + mean * Rayleigh().gains(states()))
-    assert abs(rates.mean() - rayleigh_rate(mean)) <= 5 * rates.std() / sqrt(DRAWS)
-
-
-@pytest.mark.parametrize(
-    ("x", "value"),
-    # Abramowitz and Stegun, tables 5.1 and 5.2.
-    [(0.5, 0.5597735948), (1.0, 0.2193839344), (2.0, 0.0489005107), (10.0, 0.91563334e-1 * 4.539993e-5)],
-)
-def test_exponential_integral_equals_tables(x, value):
-    assert scaled_exponential_integral(x) * np.exp(-x) == pytest.approx(value, rel=1e-7)
+    assert abs(rates.mean() - expected) <= 5 * rates.std() / sqrt(DRAWS)
 
 
 def test_another_seed_gives_other_gains_and_the_same_seed_the_same():

@@ -1,10 +1,6 @@
 """Runs over the radio: options, training, kill and resume, batches."""
 
 import json
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,12 +61,6 @@ def test_a_task_object_says_its_bits(tmp_path):
     saved = RunFolder.open(tmp_path / "run").parameters()
     assert (saved.link.bits, saved.link.broadcast_bits) == (2_000_000, 32 * 9)
     assert saved.simulate() == result.timeline != own.simulate()
-
-
-def test_without_a_radio_nothing_changes():
-    plain = RunConfig.from_options({"devices": 6, "group_size": 2, "deadline": 500})
-    assert plain.make_link() is None
-    assert not plain.schedule_depends_on_seed
 
 
 def test_the_timeline_is_a_function_of_the_seed():
@@ -207,33 +197,3 @@ def test_a_run_trains_and_a_changed_trace_is_refused_when_it_is_resumed(tmp_path
     write_trace(trace, np.random.default_rng(1).normal(12, 4, (120, 6)), time="slot")
     with pytest.raises(UserError, match="changed"):
         resume(tmp_path / "run", workers=1)
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_any_moment_ends_like_one_that_was_not(tmp_path: Path):
-    options = {**SMALL, "deadline": 3000, "radio_fading": "nakagami", "radio_coherence_slots": 3}
-    (tmp_path / "run.toml").write_text(
-        "".join(f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in options.items())
-    )
-    undisturbed = run(RunConfig.from_toml(tmp_path / "run.toml"), tmp_path / "undisturbed", workers=1)
-    main = "from slotwise.cli import main; main()"
-    command = [sys.executable, "-c", main, "train", "--quiet", "--workers", "1"]
-    start = [
-        *command,
-        "--config",
-        tmp_path / "run.toml",
-        "--out",
-        tmp_path / "run",
-        "--checkpoint-every",
-        "0",
-    ]
-    process = subprocess.Popen(start, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not list((tmp_path / "run").glob("checkpoints/*.checkpoint")):
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    assert RunFolder.open(tmp_path / "run").status != "finished"
-    subprocess.run([*command, "--resume", tmp_path / "run"], check=True, capture_output=True)
-    first, second = (RunFolder.open(tmp_path / name).description() for name in ("undisturbed", "run"))
-    assert first["model_sha256"] == second["model_sha256"]
-    assert undisturbed.history.rounds == second["rounds"]

@@ -23,7 +23,10 @@ from slotwise.cli.flags import (
 )
 from slotwise.errors import InputError
 from slotwise.files import check_writable
-from slotwise.radio import ChannelModel, RadioLink
+from slotwise.options import declared
+from slotwise.options.declarations import mark_of
+from slotwise.radio import LINK, ChannelModel, RadioLink
+from slotwise.radio.links import NotOfUplinks
 from slotwise.radio.radio_link import quantile_of, uplink_durations
 from slotwise.radio.traces import MOST_VALUES, write_trace
 from slotwise.random_streams import Floats
@@ -32,19 +35,25 @@ from slotwise.runs.config import RunConfig
 
 radio = App(name="radio", help="Show the cell of a radio model, or export its channels as a trace.")
 
-# Options of broadcasts and of plans: these commands look at uplinks only.
-UNSEEN = ("radio_server_power_dbm", "radio_device_noise_figure_db", "radio_broadcast_bits", "radio_quantile")
-OWN = "radio_link_options"  # of a link of one's own, of which these commands know nothing
+# These commands look at uplinks only, and know nothing of a link of one's own.
+UNTIL = (*run_flags("channel", only=("deadline",)), *run_flags("link", only=("radio_trace_end",)))
+UNSEEN = {
+    *(flag.name for flag in UNTIL),
+    *(
+        name
+        for name, option in declared(LINK).items()
+        if mark_of(option.marks, NotOfUplinks) or option.hint is dict
+    ),
+}
 SHOWN: tuple[Flag, ...] = (
     *run_flags("channel", only=("devices", "link_slots", "sub_channels")),
     *run_flags("fleet", only=("uplink_slots",)),
-    *(flag for flag in run_flags("link") if flag.name not in (*UNSEEN, "radio_trace_end", OWN)),
+    *(flag for flag in run_flags("link") if flag.name not in UNSEEN),
     *run_flags("training", only=("seed",)),
     *size_flags(),
 )
 BLOCKS = 1_000  # in which means and losses are counted
 TOGETHER = 10_000  # devices whose blocks are drawn at once
-UNTIL = (*run_flags("channel", only=("deadline",)), *run_flags("link", only=("radio_trace_end",)))
 
 
 @command(*SHOWN)

@@ -10,9 +10,7 @@ from slotwise.radio.links import (
     LINKS,
     FixedRate,
     FixedSlots,
-    GivenSnr,
     LinkChoice,
-    NeededSnr,
     RadioOptions,
     RateAdaptive,
 )
@@ -32,19 +30,18 @@ from slotwise.radio.placement import (
     PLACEMENTS,
     CellPlacement,
     ListedPlacement,
-    Placement,
     PlacementFile,
     RingPlacement,
 )
 from slotwise.radio.radio_link import RadioLink
-from slotwise.radio.rates import RATES, Cqi, Rate, SchemesFile, SchemeTable, Shannon
+from slotwise.radio.rates import RATES, Cqi, GivenSnr, NeededSnr, Rate, SchemesFile, SchemeTable, Shannon
 from slotwise.radio.traces import Trace, read_trace, write_trace
 from slotwise.schedule.link import BlockLink, Link, Transmission
 
 __all__ = [
     "FADINGS", "LINK", "LINKS", "PATH_LOSSES", "PLACEMENTS", "RATES", "BlockLink", "Cell", "CellPlacement",
     "ChannelModel", "Cqi", "Fading", "FixedRate", "FixedSlots", "FreeSpace", "GivenSnr", "Link", "LinkChoice",
-    "ListedPlacement", "LogDistance", "Nakagami", "NeededSnr", "NoFading", "PathLoss", "Placement",
+    "ListedPlacement", "LogDistance", "Nakagami", "NeededSnr", "NoFading", "PathLoss",
     "PlacementFile", "RadioLink", "RadioOptions", "Rate", "RateAdaptive", "Rayleigh", "RecordedTrace",
     "Rician", "RingPlacement", "SchemeTable", "SchemesFile", "Shannon", "Trace", "Transmission", "UrbanMacro",
     "UrbanMacroNoSight", "UrbanMacroSight", "UrbanMicro", "UrbanMicroNoSight", "UrbanMicroSight",

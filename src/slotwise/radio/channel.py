@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log10
 from pathlib import Path
 from statistics import NormalDist
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,31 +24,8 @@ Integers = NDArray[np.int64]
 TraceEnd = Literal["refuse", "repeat"]
 
 
-class Conditions(Protocol):
-    """The SNR of the uplink of N devices, constant in blocks of slots."""
-
-    @property
-    def coherence_slots(self) -> int:
-        """Slots of a block."""
-        ...
-
-    @property
-    def devices(self) -> int:
-        """The number of devices N."""
-        ...
-
-    def snr(
-        self, first_block: int, blocks: int, *, places: Integers | None = None, planning: bool = False
-    ) -> Floats:
-        """Return linear SNRs [blocks, N], or [blocks, P] of the devices at ``places`` (device n is at n−1).
-
-        With ``planning`` they have the same distribution, but are not those that will happen.
-        """
-        ...
-
-
 class ModelConditions:
-    """A mean SNR for each device times block fading."""
+    """The SNR of the uplink of N devices: a mean for each, times fading that is constant in a block."""
 
     def __init__(self, mean_snr_db: Floats, fading: Fading | NoFading, seed: int) -> None:
         self.mean_snr_db, self.fading, self.coherence_slots = mean_snr_db, fading, fading.coherence_slots
@@ -68,7 +45,10 @@ class ModelConditions:
     def snr(
         self, first_block: int, blocks: int, *, places: Integers | None = None, planning: bool = False
     ) -> Floats:
-        """Return linear SNRs [blocks, N], or of the devices at ``places``."""
+        """Return linear SNRs [blocks, N], or [blocks, P] of the devices at ``places`` (device n is at n−1).
+
+        With ``planning`` they have the same distribution, but are not those that will happen.
+        """
         numbers = np.arange(first_block, first_block + blocks, dtype=np.uint64)[:, None]
         states, mean = self._states[planning], self.mean_snr
         if places is not None:
@@ -104,6 +84,9 @@ class TraceConditions:
             return linear(values)
         # Half a bit more than the trace has, so that rounding down gives its bits exactly.
         return np.exp2((values + 0.5) / self.bits_at_unit_efficiency) - 1
+
+
+Conditions = ModelConditions | TraceConditions
 
 
 class Cell(NamedTuple):

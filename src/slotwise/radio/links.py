@@ -11,29 +11,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from slotwise.errors import InputError, MissingError, NoEffectError
+from slotwise.errors import InputError, NoEffectError
 from slotwise.options import Choice, Either, Range, table_of
 from slotwise.options.checks import check_fields
 from slotwise.radio.channel import Budget, Channel, ChannelModel, TraceConditions, decibels
 from slotwise.radio.fading import Slots
 from slotwise.radio.radio_link import NO_DEADLINE, LinkSettings, RadioLink
-from slotwise.radio.rates import RATE, Gap, Rate, Shannon
+from slotwise.radio.rates import (
+    RATE,
+    USUAL_SLOT_MS,
+    Bits,
+    Decibels,
+    GivenSnr,
+    NeededSnr,
+    Rate,
+    Shannon,
+    SlotMs,
+    required_bits,
+)
 from slotwise.random_streams import Floats
 from slotwise.scenario import Scenario
 
 PREFIX = "radio_"
 MOST_DEVICES = 100_000  # whose channels are drawn in seconds and kept in a gigabyte
 CHECKED_BLOCKS = 256  # in which a device must be able to send something
-MOST_EFFICIENCY = 100.0  # bits per second and hertz, of a threshold
-USUAL_SLOT_MS = 100.0
-Bits = Annotated[int, Range(least=1, most=10**15)]
-Decibels = Annotated[float, Range(least=-200.0, most=200.0)]
+
+
+class NotOfUplinks:
+    """Marks an option of broadcasts or of plans: what becomes of an uplink does not depend on it."""
+
+
 NoiseFigure = Annotated[float, Range(least=0.0, most=100.0)]
-SlotMs = Annotated[float, Range(least=1e-3, most=1e9)]
 
 
 @dataclass(frozen=True)
@@ -116,48 +128,22 @@ class RadioOptions(ABC):
         settings = replace(settings, deadline=NO_DEADLINE if until is None else until)
         conditions = self.channel.conditions(budget, scenario.devices, scenario.deadline, seed)
         if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
-            self._refuse_trace_of_bits(conditions)
+            self._refuse_trace_of_bits()
             # The trace says what a slot carries, both ways.
             scale = conditions.bits_at_unit_efficiency
             settings = replace(settings, uplink_scale=scale, broadcast_scale=scale, broadcast_gain=1.0)
         link = RadioLink(conditions, self.rate, settings)
-        # With the draws of plans, not those that will happen: only the distribution of the channel counts.
-        snr = conditions.snr(0, CHECKED_BLOCKS, planning=True)
-        self._refuse_unreachable(link, snr, uplinks_only=uplinks_only)
+        _refuse_unreachable(self, link, uplinks_only=uplinks_only)
         return link
 
     @abstractmethod
     def _settings(self, scenario: Scenario, budget: Budget, slots: int) -> LinkSettings:
         """Return sizes, limits and scales of uplinks and broadcasts, without a deadline."""
 
-    @abstractmethod
-    def _refuse_trace_of_bits(self, conditions: TraceConditions) -> None:
+    def _refuse_trace_of_bits(self) -> None:
         """Refuse a trace of bits where an SNR is needed, and options that say how bits follow from one."""
-
-    @abstractmethod
-    def _refuse_unreachable(self, link: RadioLink, snr: Floats, *, uplinks_only: bool) -> None:
-        """Raise an InputError if a device could hardly ever send an update, or receive a model."""
-
-    def _refuse_silent(
-        self, link: RadioLink, snr: Floats, bits: Floats, verb: str, power: tuple[str, float]
-    ) -> None:
-        """Raise an InputError if there is a device without bits in any block."""
-        silent = np.flatnonzero(bits <= 0)
-        if not len(silent):
-            return
-        others = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
-        mean = 10 * np.log10(max(float(snr[:, silent[0]].mean()), 1e-30))
-        what = f"device {silent[0] + 1}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
-        if isinstance(link.conditions, TraceConditions):
-            if link.conditions.trace.quantity == "bits":  # there is no SNR
-                what = f"device {silent[0] + 1}{others} has no bits in {CHECKED_BLOCKS} rows"
-            raise InputError("radio_trace", self._trace, f"one with better channels: {what}")
-        name, value = power
-        raise InputError(name, f"{value:g}", f"higher, or devices nearer: {what}")
-
-    @property
-    def _trace(self) -> str:
-        return str(getattr(self.channel, "path", ""))
+        path = getattr(self.channel, "path", None)
+        raise InputError("radio_trace", path, "one of snr_db with radio_link fixed-rate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +166,11 @@ class RateAdaptive(RadioOptions):
     rate: Annotated[Rate, RATE] = Shannon()  # noqa: RUF009
     slot_ms: SlotMs = USUAL_SLOT_MS
     bits: Bits | None = None
-    broadcast_bits: Bits | None = None
-    device_noise_figure_db: NoiseFigure = 9.0
-    server_power_dbm: Decibels = 43.0
+    broadcast_bits: Annotated[Bits, NotOfUplinks()] | None = None
+    device_noise_figure_db: Annotated[NoiseFigure, NotOfUplinks()] = 9.0
+    server_power_dbm: Annotated[Decibels, NotOfUplinks()] = 43.0
     give_up_slots: Slots = 10_000
-    quantile: Annotated[float, Range(least=0.01, most=0.99)] = 0.25
+    quantile: Annotated[float, Range(least=0.01, most=0.99), NotOfUplinks()] = 0.25
 
     @property
     def needs_slot(self) -> bool:
@@ -210,8 +196,8 @@ class RateAdaptive(RadioOptions):
         return LinkSettings(
             fixed_slots=0,
             threshold=inf,
-            update_bits=_message("radio_bits", self.bits, coherence),
-            broadcast_bits=_message("radio_broadcast_bits", self.broadcast_bits, coherence),
+            update_bits=required_bits("radio_bits", self.bits, coherence),
+            broadcast_bits=required_bits("radio_broadcast_bits", self.broadcast_bits, coherence),
             broadcast_slots=scenario.link_slots,
             give_up_slots=self.give_up_slots,
             uplink_scale=budget.hertz * budget.seconds,
@@ -221,7 +207,7 @@ class RateAdaptive(RadioOptions):
             quantile=self.quantile,
         )
 
-    def _refuse_trace_of_bits(self, conditions: TraceConditions) -> None:  # noqa: ARG002
+    def _refuse_trace_of_bits(self) -> None:
         needed = RateAdaptive(
             channel=self.channel,
             bits=self.bits,
@@ -234,76 +220,6 @@ class RateAdaptive(RadioOptions):
             if value != usual.get(name):
                 raise NoEffectError(name, value, "with a trace of bits")
 
-    def _refuse_unreachable(self, link: RadioLink, snr: Floats, *, uplinks_only: bool) -> None:
-        up, down = (bits.mean(axis=0) for bits in (link.uplink_bits(snr), link.broadcast_bits(snr)))
-        self._refuse_silent(link, snr, up, "send an update", ("radio_power_dbm", self.power_dbm))
-        if not uplinks_only:
-            power = "radio_server_power_dbm", self.server_power_dbm
-            self._refuse_silent(link, snr, down, "receive a model", power)
-        slots = link.update_bits / up
-        if slots.max() > link.give_up_slots:
-            device = int(slots.argmax())
-            takes = f"takes device {device + 1} {slots[device]:,.0f} slots on average"
-            allowed = f"larger: an update of {link.update_bits:,} bits {takes}"
-            raise InputError("radio_give_up_slots", link.give_up_slots, allowed)
-
-
-def _message(name: str, bits: int | None, coherence_slots: int = 1) -> int:
-    """Return the bits of a message; times the slots of a block they must fit 64 bits."""
-    if bits is None:
-        raise MissingError(name, "given, because the size of the model is not known")
-    most = (2**63 - 1) // coherence_slots
-    if bits > most:
-        raise InputError(name, bits, f"at most {most:,} with radio_coherence_slots {coherence_slots}")
-    return bits
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeededSnr:
-    """The SNR at which the bits of an uplink just fit into its slots by Shannon's formula with the gap.
-
-    Attributes:
-        gap_db: SNR gap to Shannon's capacity in dB, also of the thresholds of the cqi table.
-        slot_ms: Duration of a slot in milliseconds, also for joules.
-        bits: Bits of an uplink. Default: those of the model's update.
-    """
-
-    gap_db: Gap = 0.0
-    slot_ms: SlotMs = USUAL_SLOT_MS
-    bits: Bits | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def snr(self, symbols: float) -> float:
-        """Return the linear SNR that an uplink of ``symbols`` hertz-seconds needs."""
-        efficiency = _message("radio_bits", self.bits) / symbols
-        if efficiency > MOST_EFFICIENCY:
-            allowed = f"fewer: {efficiency:,.0f} bits per second and hertz would be needed"
-            raise InputError("radio_bits", self.bits, allowed)
-        return Shannon(gap_db=self.gap_db).snr_for(efficiency)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GivenSnr:
-    """An SNR that is given: neither the bits of an uplink nor the duration of a slot matters.
-
-    Attributes:
-        threshold_db: SNR below which an uplink of fixed-rate is lost. Default: the SNR at which its
-            bits just fit into its slots by Shannon's formula with the gap.
-    """
-
-    slot_ms: ClassVar[float] = USUAL_SLOT_MS  # for joules only
-    bits: ClassVar[None] = None
-    threshold_db: Decibels
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def snr(self, symbols: float) -> float:  # noqa: ARG002
-        """Return the threshold as a linear SNR."""
-        return float(10 ** (self.threshold_db / 10))
-
 
 @dataclass(frozen=True, kw_only=True)
 class FixedRate(RadioOptions):
@@ -315,7 +231,7 @@ class FixedRate(RadioOptions):
         threshold: The SNR below which an uplink is lost: given, or the one that its bits need.
     """
 
-    threshold: Annotated[NeededSnr | GivenSnr, Either((NeededSnr, GivenSnr))] = NeededSnr()
+    threshold: Annotated[NeededSnr | GivenSnr, Either((NeededSnr, GivenSnr))] = NeededSnr()  # noqa: RUF009
 
     @property
     def rate(self) -> Rate:
@@ -352,13 +268,43 @@ class FixedRate(RadioOptions):
             uplink_scale=budget.hertz * budget.seconds,
         )
 
-    def _refuse_trace_of_bits(self, conditions: TraceConditions) -> None:  # noqa: ARG002
-        raise InputError("radio_trace", self._trace, "one of snr_db with radio_link fixed-rate")
 
-    def _refuse_unreachable(self, link: RadioLink, snr: Floats, *, uplinks_only: bool) -> None:  # noqa: ARG002
-        threshold = float(decibels(np.array(link.settings.threshold)))
-        verb, power = f"send an update: the threshold is {threshold:.1f} dB", self.power_dbm
-        self._refuse_silent(link, snr, link.uplink_bits(snr).mean(axis=0), verb, ("radio_power_dbm", power))
+def _refuse_unreachable(radio: RadioOptions, link: RadioLink, *, uplinks_only: bool) -> None:
+    """Raise an InputError if a device could hardly ever send an update, or receive a model."""
+    # With the draws of plans, not those that will happen: only the distribution of the channel counts.
+    snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
+    up = link.uplink_bits(snr).mean(axis=0)
+    limit = f": the threshold is {float(decibels(np.array(link.settings.threshold))):.1f} dB"
+    verb = f"send an update{limit if link.fixed_slots else ''}"
+    _refuse_silent(radio, link, snr, up, verb, ("radio_power_dbm", radio.power_dbm))
+    if not isinstance(radio, RateAdaptive):  # a broadcast at a fixed rate is received in any case
+        return
+    if not uplinks_only:
+        down, power = link.broadcast_bits(snr).mean(axis=0), radio.server_power_dbm
+        _refuse_silent(radio, link, snr, down, "receive a model", ("radio_server_power_dbm", power))
+    slots = link.update_bits / up
+    if slots.max() > link.give_up_slots:
+        device = int(slots.argmax())
+        takes = f"takes device {device + 1} {slots[device]:,.0f} slots on average"
+        allowed = f"larger: an update of {link.update_bits:,} bits {takes}"
+        raise InputError("radio_give_up_slots", link.give_up_slots, allowed)
+
+
+def _refuse_silent(
+    radio: RadioOptions, link: RadioLink, snr: Floats, bits: Floats, verb: str, power: tuple[str, float]
+) -> None:
+    """Raise an InputError if there is a device without bits in all blocks."""
+    silent = np.flatnonzero(bits <= 0)
+    if not len(silent):
+        return
+    others = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+    mean = 10 * np.log10(max(float(snr[:, silent[0]].mean()), 1e-30))
+    what = f"device {silent[0] + 1}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
+    if isinstance(radio.channel, ChannelModel):
+        raise InputError(power[0], f"{power[1]:g}", f"higher, or devices nearer: {what}")
+    if isinstance(link.conditions, TraceConditions) and link.conditions.trace.quantity == "bits":
+        what = f"device {silent[0] + 1}{others} has no bits in {CHECKED_BLOCKS} rows"  # there is no SNR
+    raise InputError("radio_trace", radio.channel.path, f"one with better channels: {what}")
 
 
 LINKS: Mapping[str, Any] = {"": FixedSlots, "rate-adaptive": RateAdaptive, "fixed-rate": FixedRate}

@@ -1,6 +1,6 @@
 """Placement of devices around the server: uniform in a cell, on a ring, or distance by distance.
 
-To add a placement, write a class with a method ``distances`` and name it in `PLACEMENTS`.
+To add a placement, write a class with the methods of `RingPlacement` and name it in `PLACEMENTS`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import hypot
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -29,18 +29,6 @@ def device_states(seed: int, purpose: SchedulePurpose, devices: int) -> States:
     return mixed_all(start, np.arange(1, devices + 1, dtype=np.uint64))
 
 
-class Placement(Protocol):
-    """Where devices are."""
-
-    is_random: ClassVar[bool]
-
-    def distances(self, devices: int, seed: int) -> Floats:
-        """Return the distances of devices 1 to N from the server, in metres."""
-
-    def refuse_beyond(self, farthest: float, reason: str) -> None:
-        """Raise an InputError if a device may be farther away than ``farthest`` metres."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RingPlacement:
     """All devices on a circle around the server.
@@ -56,7 +44,7 @@ class RingPlacement:
         check_fields(self)
 
     def distances(self, devices: int, seed: int) -> Floats:  # noqa: ARG002
-        """Return the radius for each device."""
+        """Return the distances of devices 1 to N from the server, in metres."""
         return np.full(devices, self.radius_m)
 
     def refuse_beyond(self, farthest: float, reason: str) -> None:

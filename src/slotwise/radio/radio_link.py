@@ -67,33 +67,11 @@ class RadioLink:
 
     def __init__(self, conditions: Conditions, rate: Rate, settings: LinkSettings) -> None:
         self.conditions, self.rate, self.settings = conditions, rate, settings
+        self.devices, self.coherence_slots = conditions.devices, conditions.coherence_slots
+        self.fixed_slots, self.update_bits = settings.fixed_slots, settings.update_bits
+        self.give_up_slots = settings.give_up_slots
         self._tiles: dict[int, tuple[Floats, Integers]] = {}
         self._tile_blocks = max(1, _TILE // conditions.devices)
-
-    @property
-    def devices(self) -> int:
-        """The number of devices N."""
-        return self.conditions.devices
-
-    @property
-    def coherence_slots(self) -> int:
-        """Slots of a block."""
-        return self.conditions.coherence_slots
-
-    @property
-    def fixed_slots(self) -> int:
-        """Slots of every uplink; 0 if the rate adapts to the channel."""
-        return self.settings.fixed_slots
-
-    @property
-    def update_bits(self) -> int:
-        """Bits of one update."""
-        return self.settings.update_bits
-
-    @property
-    def give_up_slots(self) -> int:
-        """Slots after which an uplink of adaptive rate is given up as lost."""
-        return self.settings.give_up_slots
 
     def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
         """Return the SNR in dB and the bits of a slot of an uplink, [blocks, N] each."""

@@ -12,15 +12,15 @@ To add a rate, write a class with a method ``efficiency`` and name it in `RATES`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError, MissingError, UserError
 from slotwise.fleet.csv_rows import read_table
 from slotwise.options import Choice, FileName, Named, NoFlag, Range, StandsFor
 from slotwise.options.checks import check_fields
@@ -29,6 +29,11 @@ from slotwise.random_streams import Floats
 CQI_TABLE = Path(__file__).with_name("cqi_table.csv")
 MOST_DECIBELS, MOST_EFFICIENCY = 200, 1000  # of a scheme's threshold and efficiency
 Schemes = tuple[tuple[float, float], ...]  # (threshold in dB, efficiency), ascending
+MOST_NEEDED = 100.0  # bits per second and hertz, of a threshold
+USUAL_SLOT_MS = 100.0
+Bits = Annotated[int, Range(least=1, most=10**15)]
+Decibels = Annotated[float, Range(least=-200.0, most=200.0)]
+SlotMs = Annotated[float, Range(least=1e-3, most=1e9)]
 Gap = Annotated[float, Range(least=0.0, most=60.0)]
 
 
@@ -116,20 +121,14 @@ class SchemeTable(Stepped):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        allowed = (
-            f"pairs of an SNR threshold of at most ±{MOST_DECIBELS} dB and at most {MOST_EFFICIENCY} bits "
-            "per second and hertz, both ascending"
-        )
         pairs: list[tuple[float, float]] = []
         for pair in self.schemes:
             numbers: Any = pair if isinstance(pair, tuple | list) else ()
             if len(numbers) != 2 or any(type(number) not in (int, float) for number in numbers):
-                raise InputError("schemes", pair, allowed)
-            threshold, efficiency = numbers
-            possible = abs(threshold) <= MOST_DECIBELS and 0 < efficiency <= MOST_EFFICIENCY
-            if not possible or (pairs and (threshold <= pairs[-1][0] or efficiency <= pairs[-1][1])):
-                raise InputError("schemes", pair, allowed)
-            pairs.append((float(threshold), float(efficiency)))
+                raise InputError("schemes", pair, "pairs of an SNR in dB and of bits per second and hertz")
+            if wrong := _wrong(numbers[0], numbers[1], pairs):
+                raise InputError("schemes", pair, f"pairs of numbers: {wrong[1]}")
+            pairs.append((float(numbers[0]), float(numbers[1])))
         object.__setattr__(self, "schemes", tuple(pairs))
 
     def steps(self) -> Schemes:
@@ -168,18 +167,84 @@ def read_schemes(path: Path) -> Schemes:
     schemes: list[tuple[float, float]] = []
     for row in table.rows:
         threshold, efficiency = table.number(row, "snr_db"), table.number(row, "efficiency")
-        if abs(threshold) > MOST_DECIBELS:
-            what = f"{threshold:g}: must be from -{MOST_DECIBELS} to {MOST_DECIBELS} dB"
-            raise table.error(row.number, "snr_db", what)
-        if not 0 < efficiency <= MOST_EFFICIENCY:
-            what = f"{efficiency:g}: must be above 0 and at most {MOST_EFFICIENCY}"
-            raise table.error(row.number, "efficiency", what)
-        if schemes and threshold <= schemes[-1][0]:
-            raise table.error(row.number, "snr_db", f"{threshold:g}: must be above that of the row before")
-        if schemes and efficiency <= schemes[-1][1]:
-            what = f"{efficiency:g}: must be above that of the row before"
-            raise table.error(row.number, "efficiency", what)
+        if wrong := _wrong(threshold, efficiency, schemes):
+            raise table.error(row.number, *wrong)
         schemes.append((threshold, efficiency))
     if not schemes:
         raise UserError(f"{path}: no schemes: must have a row for each")
     return tuple(schemes)
+
+
+def _wrong(
+    threshold: float, efficiency: float, before: Sequence[tuple[float, float]]
+) -> tuple[str, str] | None:
+    """Return which number of a scheme cannot be after those before, and why; None if both can."""
+    if not abs(threshold) <= MOST_DECIBELS:
+        return "snr_db", f"{threshold:g}: must be from -{MOST_DECIBELS} to {MOST_DECIBELS} dB"
+    if not 0 < efficiency <= MOST_EFFICIENCY:
+        return "efficiency", f"{efficiency:g}: must be above 0 and at most {MOST_EFFICIENCY}"
+    if before and threshold <= before[-1][0]:
+        return "snr_db", f"{threshold:g}: must be above that before"
+    if before and efficiency <= before[-1][1]:
+        return "efficiency", f"{efficiency:g}: must be above that before"
+    return None
+
+
+# Thresholds: the SNR that an uplink at a fixed rate needs.
+
+
+def required_bits(name: str, bits: int | None, coherence_slots: int = 1) -> int:
+    """Return the bits of a message; times the slots of a block they must fit 64 bits."""
+    if bits is None:
+        raise MissingError(name, "given, because the size of the model is not known")
+    most = (2**63 - 1) // coherence_slots
+    if bits > most:
+        raise InputError(name, bits, f"at most {most:,} with radio_coherence_slots {coherence_slots}")
+    return bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeededSnr:
+    """The SNR at which the bits of an uplink just fit into its slots by Shannon's formula with the gap.
+
+    Attributes:
+        gap_db: SNR gap to Shannon's capacity in dB, also of the thresholds of the cqi table.
+        slot_ms: Duration of a slot in milliseconds, also for joules.
+        bits: Bits of an uplink. Default: those of the model's update.
+    """
+
+    gap_db: Gap = 0.0
+    slot_ms: SlotMs = USUAL_SLOT_MS
+    bits: Bits | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def snr(self, symbols: float) -> float:
+        """Return the linear SNR that an uplink of ``symbols`` hertz-seconds needs."""
+        efficiency = required_bits("radio_bits", self.bits) / symbols
+        if efficiency > MOST_NEEDED:
+            allowed = f"fewer: {efficiency:,.0f} bits per second and hertz would be needed"
+            raise InputError("radio_bits", self.bits, allowed)
+        return Shannon(gap_db=self.gap_db).snr_for(efficiency)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenSnr:
+    """An SNR that is given: neither the bits of an uplink nor the duration of a slot matters.
+
+    Attributes:
+        threshold_db: SNR below which an uplink of fixed-rate is lost. Default: the SNR at which its
+            bits just fit into its slots by Shannon's formula with the gap.
+    """
+
+    slot_ms: ClassVar[float] = USUAL_SLOT_MS  # for joules only
+    bits: ClassVar[None] = None
+    threshold_db: Decibels
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def snr(self, symbols: float) -> float:  # noqa: ARG002
+        """Return the threshold as a linear SNR."""
+        return float(10 ** (self.threshold_db / 10))

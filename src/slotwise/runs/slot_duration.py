@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.radio import LINKS, RadioOptions
-from slotwise.radio.links import USUAL_SLOT_MS
+from slotwise.radio.rates import USUAL_SLOT_MS
 
 if TYPE_CHECKING:
     from slotwise.runs.config import RunConfig
