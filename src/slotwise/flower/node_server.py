@@ -11,7 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -248,10 +248,9 @@ class _Nodes:
 def _server_config(options: Mapping[str, Any], message_timeout: float) -> ServerConfig:
     """Return the options of the live server, with the defaults that fit Flower."""
     # In memory nothing is sent in parts, and how long a training may take is the timeout of its message.
-    usual: dict[str, Any] = {"clip_norm": "off", "packet_kib": LARGEST_PACKET}
-    if options.get("slot_ms") is None:
-        usual["longest_training"] = 2 * message_timeout
-    return ServerConfig(**{**usual, **options})
+    longest = 2 * message_timeout if options.get("slot_ms") is None else None
+    usual = ServerConfig(clip_norm="off", packet_kib=LARGEST_PACKET, longest_training=longest)
+    return replace(usual, **options)
 
 
 def _described(latency: Latency, config: RunConfig) -> str:
