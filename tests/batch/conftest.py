@@ -1,6 +1,7 @@
 """Batches of runs that train in a moment."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,3 +87,35 @@ def outcome() -> Callable[[BatchFolder], Outcomes]:
 def _finished(run: RunFolder) -> tuple[str, bytes]:
     assert run.status == "finished"
     return run.description()["model_sha256"], (run.path / "history.csv").read_bytes()
+
+
+@pytest.fixture
+def own_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Options of tiny runs with a task of the user's, which kills its process at a learning rate of 0.2."""
+    (tmp_path / "deadly_task.py").write_text(DEADLY)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])  # as where a script of the user is
+    options = {"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60}
+    return {**options, "task": "deadly_task:make_task"}
+
+
+DEADLY = """
+import os, signal
+import numpy as np
+
+class Deadly:
+    def __init__(self, rate):
+        self.rate = rate
+    def initial_model(self):
+        return np.ones(3, dtype=np.float32)
+    def local_update(self, model, start):
+        if self.rate == 0.2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return model / 2
+    def evaluate(self, model):
+        return 1.0, 0.5
+    def named_arrays(self, model):
+        return {"model": model}
+
+def make_task(config):
+    return Deadly(config.training.learning_rate)
+"""

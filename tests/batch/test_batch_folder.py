@@ -79,14 +79,6 @@ def test_a_folder_of_something_else_is_refused(folder: BatchFolder, read: Read) 
     assert error.value.parameter == "out"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', '{"format": 1, "points": [3]}'])
-def test_a_damaged_manifest_is_refused(folder: BatchFolder, read: Read, text: str) -> None:
-    folder.path.mkdir()
-    folder.manifest_path.write_text(text)
-    with pytest.raises(UserError, match=r"batch\.json: damaged"):
-        check_same_batch(folder, read(""))
-
-
 def test_an_option_with_its_default_changes_nothing(folder: BatchFolder, read: Read) -> None:
     begin(folder, read(""))
     check_same_batch(folder, read("bits = 32"))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,42 +194,15 @@ def test_workers_that_cannot_start_say_why_and_libraries_have_one_thread(
 
 
 def test_a_job_whose_workers_die_twice_fails_and_the_others_finish(
-    read: Read, folder: BatchFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_task: dict[str, Any], folder: BatchFolder
 ) -> None:
-    (tmp_path / "deadly_task.py").write_text(DEADLY)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])  # as where a script of the user is
-    text = "devices = 4\ngroup_size = 2\ncompute-slots = 4\ndeadline = 60\ntask = 'deadly_task:make_task'\n"
-    (tmp_path / "own.toml").write_text(f"{text}learning-rate = [0.1, 0.2, 0.3]\n")
-    runs = BatchSpec.read(tmp_path / "own.toml").runs
+    runs = BatchSpec.of({"own": own_task}, axes={"learning_rate": [0.1, 0.2, 0.3]}).runs
     (failure,) = run_jobs(folder, unfinished(folder, runs), ProcessExecutor(2))
-    assert failure.run.name == "learning-rate=0.2,seed=0"
+    assert failure.run.name == "own,learning-rate=0.2,seed=0"
     assert failure.reason == "its process was ended by SIGKILL, 2 times"
     others = [run for run in runs if run != failure.run]
     assert [folder.run(run.name).status for run in others] == ["finished", "finished"]
     assert not folder.run(failure.run.name).path.exists()
-
-
-DEADLY = """
-import os, signal
-import numpy as np
-
-class Deadly:
-    def __init__(self, rate):
-        self.rate = rate
-    def initial_model(self):
-        return np.ones(3, dtype=np.float32)
-    def local_update(self, model, start):
-        if self.rate == 0.2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return model / 2
-    def evaluate(self, model):
-        return 1.0, 0.5
-    def named_arrays(self, model):
-        return {"model": model}
-
-def make_task(config):
-    return Deadly(config.training.learning_rate)
-"""
 
 
 class KillsIdle(BatchObserver):

@@ -21,9 +21,8 @@ from slotwise.batch.executors import PoolExecutor, SerialExecutor
 from slotwise.batch.ray_executor import RayExecutor
 from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.workers.pool import ATTEMPTS
 
-from ..simulated_ray import RayActorError, RayError, RayTaskError, SimulatedRay, cluster_of
+from ..simulated_ray import RayActorError, SimulatedRay, cluster_of
 
 Read = Callable[[str], BatchSpec]
 TWO = "learning-rate = [0.01, 0.02]"
@@ -68,66 +67,19 @@ def test_points_come_back_as_if_they_were_trained_here_and_data_is_sent_once(
     assert (len(ray.puts), ray.shut) == (1, 1)
 
 
-OWN_TASK = """
-import numpy as np
-
-class Task:
-    def initial_model(self):
-        return np.ones(3, dtype=np.float32)
-
-    def local_update(self, model, start):
-        return model / 2
-
-    def evaluate(self, model):
-        return float(model.sum()), 0.5
-
-    def named_arrays(self, model):
-        return {"model": model}
-
-def make_task(config):
-    return Task()
-"""
-
-
 def test_a_task_of_the_user_needs_no_built_in_data(
-    folder: BatchFolder, trained: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_task: dict[str, Any], folder: BatchFolder, trained: Train
 ) -> None:
-    (tmp_path / "task_on_ray.py").write_text(OWN_TASK)
-    monkeypatch.syspath_prepend(tmp_path)
-    options = {"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60}
-    ray, spec = SimulatedRay(), BatchSpec.of({"own": {**options, "task": "task_on_ray:make_task"}})
-    assert trained(ray, spec) == ()
+    ray = SimulatedRay()
+    assert trained(ray, BatchSpec.of({"own": own_task})) == ()
     assert (ray.puts, statuses(folder)) == ([], ["finished"])
 
 
-@pytest.mark.parametrize(
-    ("error", "message", "starts"),
-    [
-        (RayError("its node\nhas no memory"), "cannot start: .*: has no memory$", ATTEMPTS),
-        (RayTaskError("Traceback:\nModuleNotFoundError: slotwise"), "ModuleNotFoundError: slotwise", 1),
-        (ConnectionError("GRPC connection failed"), "^lost the Ray cluster at head:1", 1),
-    ],
-)
-def test_workers_that_cannot_start_end_a_sweep(
-    read: Read, trained: Train, error: Exception, message: str, starts: int
-) -> None:
-    ray = SimulatedRay(lambda number, name: error)
-    with pytest.raises(UserError, match=message):
+def test_a_cluster_that_is_lost_ends_a_sweep(read: Read, trained: Train) -> None:
+    ray = SimulatedRay(lambda number, name: ConnectionError("GRPC failed") if name == "job_report" else None)
+    with pytest.raises(UserError, match=r"^lost the Ray cluster at head:1"):
         trained(ray, read(TWO))
-    assert (ray.made, ray.shut) == (starts, 1)
-
-
-def test_a_worker_that_comes_up_resets_the_count_of_false_starts(
-    read: Read, folder: BatchFolder, trained: Train
-) -> None:
-    def fate(number: int, name: str) -> Exception | None:
-        lost = (name == "hello" and number in (1, 2, 4, 5)) or (name == "job_report" and number == 3)
-        return RayActorError("lost") if lost else None
-
-    ray = SimulatedRay(fate)
-    assert trained(ray, read("")) == ()
-    assert statuses(folder) == ["finished"]
-    assert ray.made >= 6
+    assert ray.shut == 1
 
 
 class Notes(BatchObserver):

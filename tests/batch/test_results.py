@@ -93,12 +93,6 @@ def test_a_metric_that_only_some_runs_have_has_no_empty_lines_and_panels(fill: F
         unknown.curve_figure("f1")
 
 
-def test_the_metric_is_asked_for_after_something_was_evaluated(fill: Fill) -> None:
-    results = fill("learning-rate = [0.1]", without=("learning-rate=0.1,seed=0",))
-    with pytest.raises(UserError, match="nothing has been evaluated yet"):
-        results.curve_figure("f1")
-
-
 def test_a_figure_without_a_numeric_axis_shows_the_metric_against_every_cost(fill: Fill) -> None:
     figure = fill('partition = ["iid", "one-label"]', with_f1=(0, 1)).plot(metric="f1")
     titles = [axes.get_title() for axes in figure.axes]
@@ -257,10 +251,6 @@ def test_of_too_many_lines_the_lowest_are_drawn(fill: Fill) -> None:
     assert figure.lines[0].label == "hidden=7"
 
 
-def test_nothing_is_drawn_of_nothing(fill: Fill) -> None:
-    assert batch_figure(fill("learning-rate = [0.1]", without=("learning-rate=0.1,seed=0",))).panels == ()
-
-
 def test_a_notebook_shows_results_as_table_plot_and_html(fill: Fill) -> None:
     name = "learning-rate=0.2,seed=0"
     results = fill('partition = "iid"\nlearning-rate = [0.1, 0.2, 0.3]' + POWERS, without=(name,))
@@ -282,6 +272,7 @@ def test_a_notebook_shows_results_as_table_plot_and_html(fill: Fill) -> None:
 def test_results_without_a_curve_have_a_table_and_no_plot(fill: Fill) -> None:
     results = fill("", without=("seed=0",))
     assert results.to_pandas()["status"].to_list() == ["missing"]
+    assert batch_figure(results).panels == ()
     with pytest.raises(UserError, match="nothing to draw"):
         results.plot()
 

@@ -125,14 +125,18 @@ def test_a_pool_grows_and_never_shrinks() -> None:
         assert pool.ready == 1
 
 
-def test_work_of_a_lost_worker_is_done_by_its_successor() -> None:
+def test_work_of_a_lost_worker_is_done_by_its_successor_and_only_starts_in_a_row_count() -> None:
     def lose(fake: Fake, _: int) -> None:
-        if fake.number in (1, 2):
+        if fake.number in (3, 6):
             raise WorkerLost("the node burned")
 
-    with closed(Fakes(on_call=lose)) as pool:
+    def fail(fake: Fake) -> None:
+        if fake.number in (1, 2, 4, 5, 7, 8):
+            raise WorkerLost("no room")
+
+    with closed(Fakes(on_call=lose, on_load=fail)) as pool:
         assert pool.echo(4).result(SECONDS) == 4
-        assert len(pool.fakes) == 3
+        assert len(pool.fakes) == 9
 
 
 def test_only_the_work_that_loses_every_worker_fails() -> None:
