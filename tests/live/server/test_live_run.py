@@ -11,7 +11,7 @@ from tasks import Arithmetic
 from virtual_time import run_virtual
 
 from live import TOPICS
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.server.events import LiveObserver
@@ -281,6 +281,7 @@ def test_a_rule_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(tmp
         ({"attack": "sign-flip", "attack_share": 0.4}, "attack"),
         ({"jitter": 0.5}, "jitter"),
         ({"uplink_loss": 0.1}, "uplink_loss"),
+        ({"absences": ((1, 2, 5),)}, "absences"),
         ({"radio_link": "tasks:make_link", "radio_link_options": {"lost": True}}, "radio_link"),
     ],
     ids=lambda case: case if isinstance(case, str) else "",
@@ -289,3 +290,16 @@ def test_what_only_a_simulation_has_is_refused(options, parameter):
     with pytest.raises(InputError) as raised:
         LivePlan.of(CONFIG.with_options(**options))
     assert raised.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mean_present": 5.0, "mean_away": 2.0},
+        {"battery_joules": 5.0, "computing_joules": 0.1, "sending_joules": 0.1, "harvest_joules": 0.1},
+    ],
+    ids=["absences", "batteries"],
+)
+def test_faults_that_are_drawn_or_made_from_other_options_are_refused(options):
+    with pytest.raises(UserError, match="faults are real"):
+        LivePlan.of(CONFIG.with_options(**options))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar
 
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
-from slotwise.errors import InputError, NoEffectError
+from slotwise.errors import InputError, NoEffectError, UserError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
@@ -138,7 +138,13 @@ def _refuse_faults(config: RunConfig) -> None:
     """Refuse what only a simulation has: faults of devices, and attackers."""
     fleet = config.make_fleet() or Fleet.equal(config.channel)
     usual = replace(fleet.without_faults(), compute_slots=fleet.compute_slots)  # jitter has changed these
+    options = config.options()
     for name in (f.name for f in fields(fleet) if getattr(fleet, f.name) != getattr(usual, f.name)):
-        raise InputError(name, getattr(fleet, name), "omitted: in a live run, faults are real")
+        if options.get(name):
+            raise InputError(name, options[name], "omitted: in a live run, faults are real")
+        # Drawn or made from other options, such as absences from their mean lengths.
+        raise UserError(
+            f"{name} cannot be simulated in a live run, where faults are real: omit their options"
+        )
     if config.attackers():
-        raise InputError("attack", config.options()["attack"], "none: only a simulation has attackers")
+        raise InputError("attack", options["attack"], "none: only a simulation has attackers")
