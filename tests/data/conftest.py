@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.data.cifar10_formats import Expected
+from slotwise.data.cifar10 import Expected
 from slotwise.data.dataset import Dataset
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -148,11 +148,6 @@ def pickled_array_fixture() -> Callable[..., bytes]:
 @pytest.fixture(name="pickled_batch")
 def pickled_batch_fixture() -> Callable[[list[int], bytes], bytes]:
     return pickled_batch
-
-
-@pytest.fixture(name="png")
-def png_fixture() -> Callable[[np.ndarray], bytes]:
-    return png
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.data import DataError, cifar10_formats
-from slotwise.data.cifar10_formats import read_members
+from slotwise.data import DataError, cifar10
+from slotwise.data.cifar10 import read_members
 
 WANTED = frozenset({"a", "b"})
 Files = dict[str, bytes]
@@ -90,7 +90,7 @@ def test_a_truncated_archive_without_compression_is_named(pack: Pack) -> None:
 
 
 def test_a_file_over_the_limit_in_an_archive_is_refused(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cifar10_formats, "_FILE_LIMIT", 10)
+    monkeypatch.setattr(cifar10, "_FILE_LIMIT", 10)
     with pytest.raises(DataError, match=r"folder/a in .* is 11 bytes long, must be at most 10"):
         list(read_members(pack({"a": bytes(11)}), WANTED, "an archive of letters"))
 
@@ -98,7 +98,7 @@ def test_a_file_over_the_limit_in_an_archive_is_refused(pack: Pack, monkeypatch:
 def test_a_file_over_the_limit_in_a_folder_is_refused(
     unpack: Callable[[Files], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cifar10_formats, "_FILE_LIMIT", 10)
+    monkeypatch.setattr(cifar10, "_FILE_LIMIT", 10)
     with pytest.raises(DataError, match="a is 11 bytes long, must be at most 10"):
         list(read_members(unpack({"a": bytes(11)}), WANTED, "an archive of letters"))
 

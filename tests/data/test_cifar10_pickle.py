@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slotwise.data.cifar10_formats import decode_pickle
+from slotwise.data.cifar10 import decode_pickle
 from slotwise.data.dataset import DataError
 
 LABELS = [3, 1]

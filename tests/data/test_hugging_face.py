@@ -10,7 +10,7 @@ from hub_copies import png, write_femnist, write_shakespeare
 
 from slotwise.data import DataError, PartitionedData, dataset_path, fetch_dataset, import_dataset
 from slotwise.data.facts import CHARACTERS, FACTS
-from slotwise.data.shakespeare import encode_text
+from slotwise.data.leaf import encode_text
 
 WRITERS = ["f0001_41", "f0000_14", "f0002_05"]
 COUNTS = [25, 12, 7]

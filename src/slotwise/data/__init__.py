@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from slotwise.data.data_source import DataFolder, DataOptions, InputScale, PartitionedData
     from slotwise.data.dataset import DataError, Dataset, load_mnist
     from slotwise.data.dataset_cache import dataset_path
+    from slotwise.data.download import fetch_dataset, import_dataset
     from slotwise.data.facts import FACTS, TITLES, DataFacts, DataName, FetchedName
-    from slotwise.data.fetching import fetch_dataset, import_dataset
     from slotwise.data.npz_folder import load_npz_folder
     from slotwise.data.partitions import (
         PARTITIONS,
@@ -39,7 +39,7 @@ _MODULES = {
     "dataset": ("DataError", "Dataset", "load_mnist"),
     "dataset_cache": ("dataset_path",),
     "facts": ("FACTS", "TITLES", "DataFacts", "DataName", "FetchedName"),
-    "fetching": ("fetch_dataset", "import_dataset"),
+    "download": ("fetch_dataset", "import_dataset"),
     "npz_folder": ("load_npz_folder",),
     "partitions": (
         *("PARTITIONS", "Partition", "OneLabel", "KLabels", "Dirichlet", "Iid", "Natural"),

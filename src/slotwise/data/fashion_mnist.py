@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from slotwise.data.dataset import Bytes, DataError, Dataset, parse_idx
 from slotwise.data.dataset_cache import dataset_path, load_cached, scratch_folder, write_dataset
@@ -51,15 +50,11 @@ def fetch_fashion_mnist(progress: bool = True, *, md5: Mapping[str, str] = MD5) 
     try:
         return load_cached(NAME)
     except DataError:
-        from slotwise.data.download import download_file  # noqa: PLC0415 - brings slow imports
-    console = Console(stderr=True, quiet=not progress)
+        from slotwise.data.download import download_files  # noqa: PLC0415 - brings slow imports
     with scratch_folder() as folder:
-        try:
-            for name, wanted in md5.items():
-                download_file(f"{ADDRESS}/{name}", folder / name, wanted, console, name)
-        except DataError as error:
-            remedy = f"get its four files elsewhere and run `slotwise data import {NAME} FOLDER`"
-            raise DataError(f"Fashion-MNIST cannot be fetched: {error}; {remedy}") from None
+        elsewhere = f"get its four files elsewhere and run `slotwise data import {NAME} FOLDER`"
+        addresses = {f"{ADDRESS}/{name}": wanted for name, wanted in md5.items()}
+        download_files("Fashion-MNIST", addresses, folder, elsewhere, progress)
         return import_fashion_mnist(folder, md5=md5)
 
 

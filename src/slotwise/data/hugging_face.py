@@ -16,8 +16,7 @@ from typing import Any
 from slotwise.data.dataset import DataError, Dataset
 from slotwise.data.dataset_cache import dataset_path, load_cached, scratch_folder, write_dataset
 from slotwise.data.facts import TITLES
-from slotwise.data.femnist import read_femnist
-from slotwise.data.shakespeare import read_shakespeare
+from slotwise.data.leaf import read_femnist, read_shakespeare
 
 _CONNECT_SECONDS = 4.0
 _BATCH = 4096  # samples decoded at once
