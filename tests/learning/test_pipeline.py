@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slotwise.aggregation import Vector
 from slotwise.learning.pipeline import PORTION_BYTES, PORTION_SECONDS, PORTIONS_PER_WORKER, UpdatePipeline
 from slotwise.learning.task import Evaluation, TrainingStart
-from slotwise.learning.workers import Job, Trained
+from slotwise.learning.workers import Trained, TrainingJob
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
@@ -24,7 +24,7 @@ class NumberedWorkers:
         self.portions: list[list[TrainingStart]] = []
         self.dropped: list[int] = []
 
-    def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+    def train(self, jobs: Sequence[TrainingJob]) -> Future[Trained]:
         self.portions.append([start for _, start in jobs])
         future: Future[Trained] = Future()
         if self._at_once:
@@ -136,7 +136,7 @@ def test_a_training_that_took_no_time_does_not_put_all_others_on_one_worker() ->
 
 def test_portions_of_large_updates_are_small() -> None:
     class LargeWorkers(NumberedWorkers):
-        def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+        def train(self, jobs: Sequence[TrainingJob]) -> Future[Trained]:
             future = super().train(jobs)
             large = np.zeros(PORTION_BYTES // 8, np.float32)  # two of them in a portion
             answered: Future[Trained] = Future()

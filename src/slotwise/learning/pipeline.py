@@ -16,7 +16,7 @@ import numpy as np
 
 from slotwise.aggregation.rule import Vector
 from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, TrainingResult, TrainingStart, update_of
-from slotwise.learning.workers import Job, Trained, Workers
+from slotwise.learning.workers import Trained, TrainingJob, Workers
 from slotwise.schedule import Timeline
 
 PORTIONS_PER_WORKER = 4
@@ -109,11 +109,11 @@ class UpdatePipeline:
         # Devices differ: one that took no time says little about the next.
         self._most = max(1, min(by_time, by_size, 2 * self._most))
 
-    def _next_jobs(self, most: int) -> list[Job]:
+    def _next_jobs(self, most: int) -> list[TrainingJob]:
         """Return the next local trainings whose models exist, at most ``most``."""
         timeline, rows = self._timeline, slice(self._next, self._next + most)
         columns = (timeline.device[rows], timeline.training[rows], timeline.version[rows])
-        jobs: list[Job] = []
+        jobs: list[TrainingJob] = []
         states = self._states()
         for device, training, version in zip(*(column.tolist() for column in columns), strict=True):
             model = self._models.get(version)
@@ -123,5 +123,5 @@ class UpdatePipeline:
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
             # A model reaches a device after the round of its last update, so that training's state is known.
             state = states.get(device, NO_DEVICE_STATE)
-            jobs.append(Job(model, TrainingStart(device, training, version, slot, state)))
+            jobs.append(TrainingJob(model, TrainingStart(device, training, version, slot, state)))
         return jobs

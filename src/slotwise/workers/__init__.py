@@ -14,7 +14,8 @@ from slotwise.workers.pool import (
     WorkersGone,
     trace_note,
 )
-from slotwise.workers.process import Background, ProcessWorker, SharedObject, Terms, load_shared
+from slotwise.workers.process import Background, ProcessWorker, Terms
+from slotwise.workers.shared_object import SharedObject, load_shared
 
 __all__ = [
     "ATTEMPTS",

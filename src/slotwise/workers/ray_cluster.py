@@ -14,8 +14,8 @@ from typing import Any
 
 from slotwise.errors import InputError, UserError
 from slotwise.workers.pool import ClusterLost, Failure, WorkerLost, WorkersGone
-from slotwise.workers.process import pickled
 from slotwise.workers.ray_connection import answers, connect
+from slotwise.workers.shared_object import pickled
 
 PROBE_INTERVAL, HEAD_TIMEOUT = 2.0, 20.0  # seconds; Ray ends a process without a head after 60
 

@@ -12,7 +12,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, History, Task, Training, TrainingStart, train
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver
-from slotwise.learning.workers import Job, Processes, Threads, WorkerPlan
+from slotwise.learning.workers import Processes, Threads, TrainingJob, WorkerPlan
 from slotwise.learning.workers.processes import ProcessWorkers, RemoteWorkers
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
@@ -92,7 +92,7 @@ class Gone(RemoteWorkers):
 def test_without_workers_trainings_fail_and_evaluations_are_computed_here() -> None:
     workers = Gone(Counting())
     with pytest.raises(WorkersGone, match="lost the cluster"):
-        workers.train([Job(MODEL, TrainingStart(1, 0))]).result(60)
+        workers.train([TrainingJob(MODEL, TrainingStart(1, 0))]).result(60)
     # A checkpoint needs the evaluation.
     assert workers.evaluate(1, MODEL).result(60).metrics == {"main": 1.0}
     workers.close()
@@ -116,12 +116,12 @@ def test_a_process_keeps_a_model_until_it_is_dropped() -> None:
     try:
         first, second = task.initial_model(), task.initial_model() * 2
         alone = [task.local_update(model, TrainingStart(1, 0, k)) for k, model in enumerate((first, second))]
-        jobs = [Job(first, TrainingStart(1, 0, 0)), Job(second, TrainingStart(1, 0, 1))]
+        jobs = [TrainingJob(first, TrainingStart(1, 0, 0)), TrainingJob(second, TrainingStart(1, 0, 1))]
         for _ in range(2):
             found = workers.train(jobs).result(60).updates
             assert [r.update.tolist() for r in found] == [r.update.tolist() for r in alone]
         workers.drop([0, 1])
-        changed = [Job(second, TrainingStart(1, 0, 0))]  # not a thing the engine does: sent again
+        changed = [TrainingJob(second, TrainingStart(1, 0, 0))]  # not a thing the engine does: sent again
         (result,) = workers.train(changed).result(60).updates
         assert result.update.tolist() == alone[1].update.tolist()
     finally:

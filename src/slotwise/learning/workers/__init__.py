@@ -2,14 +2,14 @@
 
 from slotwise.learning.workers.processes import Processes, plan_of
 from slotwise.learning.workers.ray_actors import RayActors
-from slotwise.learning.workers.threads import Job, Threads, Trained, WorkerPlan, Workers, train_all
+from slotwise.learning.workers.threads import Threads, Trained, TrainingJob, WorkerPlan, Workers, train_all
 
 __all__ = [
-    "Job",
     "Processes",
     "RayActors",
     "Threads",
     "Trained",
+    "TrainingJob",
     "WorkerPlan",
     "Workers",
     "plan_of",

@@ -19,9 +19,9 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation, TrainingStart
 from slotwise.learning.workers.threads import (
     NO_STATES,
-    Job,
     Threads,
     Trained,
+    TrainingJob,
     WorkerPlan,
     Workers,
     train_all,
@@ -57,7 +57,7 @@ class TaskWorker:
         """Return the updates of local trainings, which start from the models w_round."""
         by_round = dict(zip(rounds, models, strict=True))
         with self._blaming_task():
-            return train_all(self._task, [Job(by_round[start.round], start) for start in starts])
+            return train_all(self._task, [TrainingJob(by_round[start.round], start) for start in starts])
 
     def train_kept(
         self, starts: Sequence[TrainingStart], new: Mapping[int, Vector], dropped: Collection[int]
@@ -87,7 +87,7 @@ class TaskWorker:
 
 
 class _Training(Work[Trained]):
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[TrainingJob]) -> None:
         super().__init__()
         self._jobs = jobs
 
@@ -138,7 +138,7 @@ class RemoteWorkers:
         self._task, self.count = task, count
         self.pool = Pool(start, count)
 
-    def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+    def train(self, jobs: Sequence[TrainingJob]) -> Future[Trained]:
         """Start local trainings, which one worker computes one after another."""
         work = _Training(jobs)
         self.pool.add(work)
@@ -214,7 +214,7 @@ class _TaskProcess(ProcessWorker):
         self._sent: set[int] = set()
         self._dropped: deque[int] = deque()  # filled by another thread
 
-    def train(self, jobs: Sequence[Job]) -> Trained:
+    def train(self, jobs: Sequence[TrainingJob]) -> Trained:
         # As many as there are now: the thread of the engine may append more meanwhile.
         dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
         self._sent.difference_update(dropped)

@@ -16,7 +16,7 @@ from slotwise.errors import InputError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation
 from slotwise.learning.workers.processes import RemoteWorkers, TaskWorker
-from slotwise.learning.workers.threads import Job, Trained, WorkerPlan, Workers
+from slotwise.learning.workers.threads import Trained, TrainingJob, WorkerPlan, Workers
 from slotwise.scenario import whole
 from slotwise.workers.ray_cluster import RayCluster, RayWorker, worker_count
 
@@ -120,7 +120,7 @@ class _TaskActor(RayWorker):
         super().__init__(cluster, TaskWorker, task, gpus=gpus, start_timeout=START_TIMEOUT)
         self._workers = workers
 
-    def train(self, jobs: Sequence[Job]) -> Trained:
+    def train(self, jobs: Sequence[TrainingJob]) -> Trained:
         rounds = {job.start.round: job.model for job in jobs}
         # Ray replaces references by objects only if they are arguments themselves, not inside a list.
         references = [self._workers.model(number, model, keep=True) for number, model in rounds.items()]

@@ -19,7 +19,7 @@ from slotwise.scenario import whole
 NO_STATES: Mapping[int, DeviceState] = {}
 
 
-class Job(NamedTuple):
+class TrainingJob(NamedTuple):
     """One local training, and the model that it starts from: number ``start.round``."""
 
     model: Vector
@@ -42,7 +42,7 @@ class Workers(Protocol):
 
     count: int
 
-    def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+    def train(self, jobs: Sequence[TrainingJob]) -> Future[Trained]:
         """Start local trainings, which one worker computes one after another."""
 
     def evaluate(
@@ -71,7 +71,9 @@ class WorkerPlan(Protocol):
         """
 
 
-def train_all(task: CheckedTask, jobs: Sequence[Job], ending: Callable[[], bool] = lambda: False) -> Trained:
+def train_all(
+    task: CheckedTask, jobs: Sequence[TrainingJob], ending: Callable[[], bool] = lambda: False
+) -> Trained:
     """Return the updates of local trainings, one after another; not of all once ``ending()`` is true."""
     began = time.perf_counter()
     updates: list[Vector | TrainingResult] = []
@@ -117,7 +119,7 @@ class ThreadWorkers:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="slotwise")
         self._ending = Event()
 
-    def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+    def train(self, jobs: Sequence[TrainingJob]) -> Future[Trained]:
         """Start local trainings, which one thread computes one after another."""
         return self._pool.submit(train_all, self._task, jobs, self._ending.is_set)
 
