@@ -2,14 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Error, Message
 
-from slotwise import InputError, RunConfig, Scenario, UserError, flower_task, train
+from slotwise import RunConfig, Scenario, UserError, flower_task, train
 from slotwise.aggregation import Vector
-from slotwise.flower import SlotGrid, node_server, serve
+from slotwise.flower import NodesOutcome, SlotGrid, node_server, serve
 from slotwise.flower.node_server import MOST_FAILURES
 from slotwise.flower.node_task import NodeTask
 from slotwise.flower.project import FlowerProject
@@ -29,15 +30,12 @@ class Notices(LiveObserver):
         self.lines.append(message)
 
 
-class FaultyGrid(SlotGrid):
-    """A grid whose node 2 fails with its message number ``when``: it answers wrongly, or never again."""
+class Nodes(SlotGrid):
+    """Three nodes; node 2 fails with its message number ``when``: it answers wrongly, or never again."""
 
-    def __init__(self, project: FlowerProject, kind: str, when: int = 2) -> None:
-        super().__init__(
-            project.load("clientapp"),
-            Scenario(devices=3, group_size=1, compute_slots=4),
-            run_config=project.run_config,
-        )
+    def __init__(self, example: Path, kind: str = "none", when: int = 2) -> None:
+        project, scenario = FlowerProject.read(example), Scenario(devices=3, group_size=1, compute_slots=4)
+        super().__init__(project.load("clientapp"), scenario, run_config=project.run_config)
         self.kind, self.left = kind, when
 
     def get_node_ids(self):  # type: ignore[no-untyped-def]
@@ -57,23 +55,26 @@ class FaultyGrid(SlotGrid):
         return super().pull_messages(wanted)
 
 
+def serve_async(grid: SlotGrid, out: Path, deadline: int = 40, **options: Any) -> NodesOutcome:
+    """Train the app of examples/flower_numpy, by default with an evaluation of the server."""
+    given = {"evaluate_fn": lambda number, arrays: {"loss": 1.0}, "train_config": {"lr": 0.02}, **options}
+    config = {**OPTIONS, "schedule": "async", "deadline": deadline}
+    return serve(grid, config, arrays=ArrayRecord([np.zeros(8), np.zeros(1)]), out=out, **given)
+
+
 @pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
 def test_nodes_give_the_models_of_the_simulation(example: Path, tmp_path: Path, schedule: str) -> None:
-    project, task = FlowerProject.read(example), flower_task(example, devices=3)
+    task, notices = flower_task(example, devices=3), Notices()
     options = {**OPTIONS, "schedule": schedule, "deadline": 24, "evaluate_every": 12}
     config = RunConfig.from_options(options)
-    grid = SlotGrid(
-        project.load("clientapp"),
-        Scenario(devices=3, group_size=1, compute_slots=4),
-        run_config=project.run_config,
-    )
-    first = task.named_arrays(task.initial_model())
-    notices = Notices()
+    kind = np.float64 if example.name == "flower_numpy" else np.float32
+    first = {n: Array(a.astype(kind)) for n, a in task.named_arrays(task.initial_model()).items()}
+    rate = FlowerProject.read(example).run_config["learning-rate"]
     outcome = serve(
-        grid,
+        Nodes(example),
         config,
-        arrays=_record(example, first),
-        train_config={"lr": project.run_config["learning-rate"]},
+        arrays=ArrayRecord(first),
+        train_config={"lr": rate},
         out=tmp_path / "run",
         observer=notices,
     )
@@ -91,19 +92,9 @@ def test_nodes_give_the_models_of_the_simulation(example: Path, tmp_path: Path, 
 
 @pytest.mark.parametrize("kind", ["error", "leaves", "silent"])
 def test_a_failing_node_leaves_and_the_others_go_on(numpy_example: Path, tmp_path: Path, kind: str) -> None:
-    grid = FaultyGrid(FlowerProject.read(numpy_example), kind)
-    options = {**OPTIONS, "schedule": "async", "deadline": 40}
     notices = Notices()
-    outcome = serve(
-        grid,
-        options,
-        arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
-        train_config={"lr": 0.02},
-        out=tmp_path / "run",
-        evaluate_fn=lambda number, arrays: {"loss": 1.0},
-        message_timeout=2.0,
-        observer=notices,
-    )
+    grid = Nodes(numpy_example, kind)
+    outcome = serve_async(grid, tmp_path / "run", message_timeout=2.0, observer=notices)
     assert outcome.live.status == "finished"
     senders = [uplink[1] for uplink in outcome.live.state.record.uplinks]
     assert senders.count(2) == 1
@@ -126,17 +117,8 @@ def test_an_unexpected_error_of_a_device_makes_it_leave(
     monkeypatch.setattr(NodeTask, "local_update", fail)
     monkeypatch.setattr(node_server, "REJOIN_DELAY", 0.0)
     notices = Notices()
-    outcome = serve(
-        FaultyGrid(FlowerProject.read(numpy_example), "none"),
-        {**OPTIONS, "schedule": "async", "deadline": 40},
-        arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
-        train_config={"lr": 0.02},
-        out=tmp_path / "run",
-        evaluate_fn=lambda number, arrays: {"loss": 1.0},
-        message_timeout=20.0,
-        timeout=5.0,
-        observer=notices,
-    )
+    waits = {"message_timeout": 20.0, "timeout": 5.0}
+    outcome = serve_async(Nodes(numpy_example), tmp_path / "run", observer=notices, **waits)
     assert outcome.live.status == "finished"
     failures = [line for line in notices.lines if "ZeroDivisionError: in a reply" in line]
     assert len(failures) == MOST_FAILURES
@@ -144,10 +126,9 @@ def test_an_unexpected_error_of_a_device_makes_it_leave(
 
 
 def test_the_end_does_not_wait_for_trainings_on_the_last_model(numpy_example: Path, tmp_path: Path) -> None:
-    options = {**OPTIONS, "schedule": "async", "deadline": 24}
-    rounds = RunConfig.from_options(options).simulate().rounds
+    rounds = RunConfig.from_options({**OPTIONS, "schedule": "async", "deadline": 24}).simulate().rounds
 
-    class SilentAtTheEnd(FaultyGrid):
+    class SilentAtTheEnd(Nodes):
         """No node answers to a train message with the last model."""
 
         def pull_messages(self, message_ids):  # type: ignore[no-untyped-def]
@@ -155,20 +136,12 @@ def test_the_end_does_not_wait_for_trainings_on_the_last_model(numpy_example: Pa
             wanted = [i for i in message_ids if i in self._replies]
             return super().pull_messages([i for i in wanted if self._replies[i].metadata.group_id != last])
 
-    outcome = serve(
-        SilentAtTheEnd(FlowerProject.read(numpy_example), "none"),
-        options,
-        arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
-        train_config={"lr": 0.02},
-        out=tmp_path / "run",
-        evaluate_fn=lambda number, arrays: {"loss": 1.0},
-        message_timeout=20.0,
-    )
+    outcome = serve_async(SilentAtTheEnd(numpy_example), tmp_path / "run", 24, message_timeout=20.0)
     assert outcome.live.status == "finished"
     assert outcome.latency.unanswered == 0  # nobody waited until it counts as lost
 
 
-@pytest.mark.parametrize("server_side", [True, False], ids=["evaluate_fn", "evaluate messages"])
+@pytest.mark.parametrize("evaluation", [{}, {"evaluate_fn": None}], ids=["evaluate_fn", "evaluate messages"])
 @pytest.mark.parametrize(
     ("method", "call"), [("get_node_ids", 1), ("push_messages", 1), ("push_messages", 6)]
 )
@@ -178,9 +151,9 @@ def test_a_lost_connection_to_flower_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
     method: str,
     call: int,
-    server_side: bool,
+    evaluation: dict[str, Any],
 ) -> None:
-    grid, left = FaultyGrid(FlowerProject.read(numpy_example), "none"), call
+    grid, left = Nodes(numpy_example), call
     original = getattr(grid, method)
 
     def lose(*arguments):  # type: ignore[no-untyped-def]
@@ -193,14 +166,7 @@ def test_a_lost_connection_to_flower_ends_the_run(
     monkeypatch.setattr(grid, method, lose)
     monkeypatch.setattr(live_run, "STOP_TIMEOUT", 0.0)
     with pytest.raises(UserError, match="connection to Flower failed: no route"):
-        serve(
-            grid,
-            {**OPTIONS, "schedule": "async", "deadline": 400},
-            arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
-            train_config={"lr": 0.02},
-            out=tmp_path / "run",
-            evaluate_fn=(lambda number, arrays: {"loss": 1.0}) if server_side else None,
-        )
+        serve_async(grid, tmp_path / "run", 400, **evaluation)
     assert RunFolder.open(tmp_path / "run").status == "interrupted"
 
 
@@ -214,48 +180,30 @@ def test_a_run_is_resumed(numpy_example: Path, tmp_path: Path) -> None:
         def wants_stop(self) -> bool:
             return self.rounds >= 3
 
-    project = FlowerProject.read(numpy_example)
     models = []
     for name, stopped in (("whole", False), ("parts", True), ("parts", False)):
-        grid = SlotGrid(
-            project.load("clientapp"),
-            Scenario(devices=3, group_size=1, compute_slots=4),
-            run_config=project.run_config,
-        )
-        outcome = serve(
-            grid,
-            {**OPTIONS, "schedule": "async", "deadline": 30},
-            arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
-            train_config={"lr": 0.02},
-            out=tmp_path / name,
-            evaluate_fn=lambda number, arrays: {"loss": 1.0},
-            observer=StopAfter() if stopped else None,
-            resume=(tmp_path / name).exists(),
-        )
+        out = tmp_path / name
+        how = {"observer": StopAfter() if stopped else None, "resume": out.exists()}
+        outcome = serve_async(Nodes(numpy_example), out, 30, **how)
         models.append((outcome.live.status, outcome.arrays.to_numpy_ndarrays()))
     assert [status for status, _ in models] == ["finished", "interrupted", "finished"]
     assert all(np.array_equal(one, other) for one, other in zip(models[0][1], models[2][1], strict=True))
 
 
-def test_wrong_arguments_write_nothing(numpy_example: Path, tmp_path: Path) -> None:
-    project = FlowerProject.read(numpy_example)
-    grid = SlotGrid(project.load("clientapp"), Scenario(devices=3, group_size=1, compute_slots=4))
-    arrays = ArrayRecord([np.zeros(8)])
-    for wrong in (
+@pytest.mark.parametrize(
+    "wrong",
+    [
         {"config": {"scheduel": "async"}},
         {"config": {**OPTIONS, "uplink_loss": 0.1}},
-        {"config": {**OPTIONS, "flower_app": str(numpy_example)}},
+        {"config": {**OPTIONS, "flower_app": "."}},
         {"message_timeout": 0},
         {"arrays": [1, 2]},
         {"slot_ms": -1},
-    ):
-        options = {"config": {**OPTIONS, "deadline": 30}, "arrays": arrays, "out": tmp_path / "run", **wrong}
-        with pytest.raises((InputError, UserError)):
-            serve(grid, **options)
-        assert not (tmp_path / "run").exists()
-
-
-def _record(example: Path, arrays: dict[str, np.ndarray]) -> ArrayRecord:
-    """Return the first model as the app's ServerApp sends it."""
-    kind = np.float64 if example.name == "flower_numpy" else np.float32
-    return ArrayRecord({name: Array(array.astype(kind)) for name, array in arrays.items()})
+    ],
+    ids=str,
+)
+def test_wrong_arguments_write_nothing(numpy_example: Path, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    right = {"config": {**OPTIONS, "deadline": 30}, "arrays": ArrayRecord([np.zeros(8)])}
+    with pytest.raises(UserError):
+        serve(Nodes(numpy_example), out=tmp_path / "run", **{**right, **wrong})
+    assert not (tmp_path / "run").exists()

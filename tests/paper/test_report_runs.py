@@ -2,13 +2,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from slotwise import Scenario, simulate
 from slotwise.batch.job import Run
-from slotwise.costs import Powers, usage
-from slotwise.fleet import Fleet
-from slotwise.paper.report_runs import _commands, channel_shares, costs_section
+from slotwise.costs import Powers
+from slotwise.paper.report_runs import _commands, costs_section
 from slotwise.paper.reproduction import Manifest, Request
 from slotwise.report.page import Section, html
 from slotwise.runs import RunConfig
@@ -59,13 +55,3 @@ def test_seeds_and_partitions_share_a_row_and_deadlines_have_tables_of_their_own
 
 def test_without_runs_there_is_no_section() -> None:
     assert costs_section([]).parts == ()
-
-
-def test_lost_uplinks_take_the_channel_too() -> None:
-    scenario = Scenario(devices=4, group_size=2, compute_slots=3, link_slots=2, deadline=200)
-    fleet = Fleet(compute_slots=(3, 4, 5, 9), link_slots=(2, 1, 3, 2), uplink_loss=0.4, seed=1)
-    timeline = simulate(scenario, "async", fleet=fleet)
-    uplinks, broadcasts, unused = channel_shares(timeline)
-    assert uplinks == usage(timeline).total.sending / timeline.last_slot
-    assert broadcasts == 2 * timeline.rounds / timeline.last_slot
-    assert uplinks + broadcasts + unused == pytest.approx(1)

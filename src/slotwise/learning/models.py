@@ -21,7 +21,7 @@ Seed = Annotated[int, Range(least=0, most=LARGEST_SEED)]
 
 
 class Model:
-    """What is asked of a model, whichever it is. The defaults are those of a task that is not slotwise's own.
+    """Base class of the models of a run. The defaults are those of a task that is not slotwise's own.
 
     Attributes:
         chosen_by: The option that chooses it; empty for the usual model.
@@ -107,7 +107,7 @@ class OwnTask(Model):
             )
 
     def check(self) -> None:
-        """Import the function."""
+        """Import the function that makes the task."""
         loaded(self.task)
 
     def make_task(self, config: Any) -> Task:

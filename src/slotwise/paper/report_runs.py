@@ -9,8 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.costs import Costs, Powers
@@ -21,7 +19,6 @@ from slotwise.report.page import Content, Html, Section, code, definitions, deta
 from slotwise.report.progress import duration
 from slotwise.runs import RunConfig
 from slotwise.runs.config import beyond_the_paper
-from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest
@@ -172,23 +169,15 @@ def _case(config: RunConfig) -> tuple[DataName, int, int]:
 
 
 def _cost_row(config: RunConfig, powers: Powers | None) -> Sequence[str]:
-    timeline, channel = config.simulate(), config.channel
-    costs = Costs.of(timeline, powers)
+    channel, costs = config.channel, Costs.of(config.simulate(), powers)
     least, _, most = (f"{number:,}" for number in costs.air_slots)
+    on_channel = (costs.server.receiving, costs.server.sending, costs.server.idle)
     cells = (
         config.schedule,
         *map(str, (channel.group_size_text, channel.compute_slots, channel.link_slots)),
-        *(f"{share:.1%}" for share in channel_shares(timeline)),
+        *(f"{slots / costs.slots:.1%}" for slots in on_channel),
         least if least == most else f"{least} to {most}",
         f"{costs.shares['computing']:.1%}",
         f"{costs.shares['idle']:.1%}",
     )
     return cells if costs.joules is None else (*cells, f"{costs.joules:,.0f}")
-
-
-def channel_shares(timeline: Timeline) -> tuple[float, float, float]:
-    """Return the shares of uplinks (lost ones included), broadcasts and unused slots."""
-    uplinks = int(np.sum(timeline.end - timeline.start) + np.sum(timeline.lost[:, 4] - timeline.lost[:, 3]))
-    broadcasts = int(np.sum(timeline.broadcast_end - timeline.broadcast_start))
-    slots = timeline.last_slot
-    return uplinks / slots, broadcasts / slots, (slots - uplinks - broadcasts) / slots
