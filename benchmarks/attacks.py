@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from slotwise.aggregation.norm_bound import MEMORY
-from slotwise.learning import Task, TrainingStart
+from slotwise.learning import Task, TaskWrapper, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Label, Topics, decode, encode
@@ -198,16 +198,12 @@ class AttackersChannel:
         await self._channel.publish(topic, payload, **how)
 
 
-class Endless:
+class Endless(TaskWrapper):
     """A task whose trainings do not end."""
 
     def __init__(self, task: Task, over: asyncio.Event) -> None:
-        self._task, self._over, self._loop = task, over, asyncio.get_running_loop()
-        self.initial_model, self.evaluate, self.named_arrays = (
-            task.initial_model,
-            task.evaluate,
-            task.named_arrays,
-        )
+        super().__init__(task)
+        self._over, self._loop = over, asyncio.get_running_loop()
 
     def local_update(self, model: np.ndarray, start: TrainingStart) -> np.ndarray:  # noqa: ARG002
         """Wait for the end of the campaign's run."""

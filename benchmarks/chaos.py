@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -75,10 +75,6 @@ class Arithmetic:
     def evaluate(self, model: np.ndarray) -> Evaluation:
         """Return the mean as the loss."""
         return Evaluation(float(model.mean()), 0.0)
-
-    def named_arrays(self, model: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Return the model as one array."""
-        return {"model": model}
 
 
 def make_task(config: RunConfig) -> Arithmetic:

@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -55,10 +54,6 @@ class Cheap:
     def evaluate(self, model: np.ndarray) -> Evaluation:
         """Return the first number as the loss."""
         return Evaluation(float(model[0]), 0.0)
-
-    def named_arrays(self, model: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Return the model as one array."""
-        return {"model": model}
 
 
 def make_task(config: RunConfig) -> Cheap:

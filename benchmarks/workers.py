@@ -68,10 +68,6 @@ class Nothing:
         del model
         return sw.Evaluation(0.0, 0.0)
 
-    def named_arrays(self, model: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Return the model."""
-        return {"weights": model}
-
 
 class PurePython(Nothing):
     """About 20 ms of Python for each update."""
