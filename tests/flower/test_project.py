@@ -1,10 +1,13 @@
 """Reading Flower projects; Flower itself is not needed for it."""
 
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import slotwise
 from slotwise.errors import InputError, UserError
 from slotwise.flower.project import FlowerProject, devices_of, parse_overrides
 from slotwise.runs import RunConfig
@@ -102,3 +105,21 @@ def test_options_that_the_app_decides_are_refused(tmp_path: Path, option: str) -
     values = {"local_steps": 5, "learning_rate": 0.1, "data": "mnist", "network": "cnn", "task": "a:b"}
     with pytest.raises(InputError):
         RunConfig.from_options({"flower_app": str(tmp_path), option: values.get(option, 64)})
+
+
+def test_the_rest_of_slotwise_names_flower_only_where_extensions_and_public_names_are_listed() -> None:
+    package = Path(slotwise.__file__).parent
+    others = [path for path in package.rglob("*.py") if path.parent.name != "flower"]
+    named = [path for path in others if re.search(r"(?i)(?<!over)flower|flwr(?!labs)", path.read_text())]
+    # Flower Labs also publish two of the data sets.
+    allowed = {"__init__.py", "extras.py", "data/hugging_face.py"}
+    assert {path.relative_to(package).as_posix() for path in named} == allowed
+
+
+def test_a_run_is_described_without_importing_flower(tmp_path: Path) -> None:
+    project(tmp_path, COMPONENTS)
+    code = (
+        "import sys, slotwise as sw; config = sw.RunConfig.from_options({'flower_app': sys.argv[1]}); "
+        "config.model.check(); assert not [name for name in sys.modules if name.startswith('flwr')]"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
