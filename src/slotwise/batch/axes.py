@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError
-from slotwise.runs.config import SHORTHANDS, checked_option, is_list
+from slotwise.runs.config import SHORTHANDS, checked_option, list_depth
 
 LONGEST_NAME = 120  # characters; file systems allow 255 bytes, and a temporary name has to fit as well
 DIGITS, ALL_DIGITS = 10, 64  # of a sha256
@@ -63,9 +63,10 @@ def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tu
 
 
 def _is_axis(name: str, value: Any) -> bool:
-    if not isinstance(value, list) or not is_list(name):
+    depth = list_depth(name)
+    if not isinstance(value, list) or depth == 0:
         return isinstance(value, list)
-    if name == "absences":  # one absence is a list, so one value of the option is a list of lists
+    if depth > 1:  # as absences: one is a list, so one value of the option is a list of lists
         return any(isinstance(item, list) and all(isinstance(one, list) for one in item) for item in value)
     return bool(value) and all(isinstance(item, list) for item in value)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from slotwise.aggregation import RuleChoice, check_group_sizes, mean
 from slotwise.data import FACTS, DataFolder, DataOptions, PartitionedData
@@ -555,11 +555,14 @@ def beyond_the_paper() -> tuple[str, ...]:
     return tuple(name for name in declared(RunConfig) if name not in (*PAPER_OPTIONS, "slot_ms"))
 
 
-def is_list(name: str) -> bool:
-    """Return whether the value of an option is itself a list."""
-    if "." in name:  # a parameter of a user's function
-        return False
-    return name not in SHORTHANDS and get_origin(declared(RunConfig)[name].hint) is tuple
+def list_depth(name: str) -> int:
+    """Return how deep lists are nested in one value of an option; 0 if it is no list."""
+    if "." in name or name in SHORTHANDS:  # with a dot: a parameter of a user's function
+        return 0
+    hint, depth = declared(RunConfig)[name].hint, 0
+    while get_origin(hint) is tuple:
+        hint, depth = get_args(hint)[0], depth + 1
+    return depth
 
 
 def checked_option(name: str, value: Any) -> Any:
