@@ -10,6 +10,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.live.device.device_host import DeviceConfig, Excluded, _DeviceHost, run_device, run_fleet
 from slotwise.live.protocol import Topics
+from slotwise.live.server.server_config import LivePlan
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 
@@ -87,3 +88,24 @@ def test_a_device_runs_only_the_step_that_it_was_started_with():
     host = _DeviceHost(Topics("test"), DeviceConfig(), [1], 1, lambda _: None)
     with pytest.raises(UserError, match="local_step nosuch:step"):
         host._build(json.dumps(own.options()))
+
+
+def test_a_device_divides_the_data_with_the_partition_that_it_was_started_with(tmp_path, monkeypatch):
+    (tmp_path / "own_live_partition.py").write_text(
+        "import numpy as np\n"
+        "def first(dataset, devices, generator, *, count: int = 5):\n"
+        "    return [np.arange(count) + count * device for device in range(devices)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = {"partition": "own_live_partition:first", "partition_options": {"count": 3}, "network": "logistic"}
+    config = RunConfig.from_options({"devices": 4, "group_size": 2, **own})
+    told = json.dumps(LivePlan.of(config).options_for_devices())
+    hosts = [
+        _DeviceHost(Topics("test"), DeviceConfig(partition=name), [1], 1, lambda _: None)
+        for name in (None, own["partition"])
+    ]
+    with pytest.raises(UserError, match="partition own_live_partition:first"):
+        hosts[0]._build(told)
+    assert hosts[1]._build(told).samples.rows[1].tolist() == [3, 4, 5]
+    with pytest.raises(InputError, match="partition"):
+        DeviceConfig(partition="by-colour")
