@@ -1,6 +1,7 @@
 """Runs over the radio: options, training, kill and resume, batches."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,6 +141,23 @@ def test_files_of_placement_and_schemes_become_options(tmp_path):
     assert chosen.link.rate.schemes == ((0.0, 1.0), (10.0, 3.0))
     saved = json.loads(json.dumps(chosen.options()))
     assert RunConfig.from_saved(saved) == chosen
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"radio_distances_m": [float(distance) for distance in range(50, 170, 10)]},
+        {"radio_schemes": [[0.0, 1.0], [10.0, 3.0]]},
+        {"radio_link": "fixed-rate", "radio_threshold_db": 3.0},
+        {"radio_trace": str(Path(__file__)), "radio_trace_sha256": "0" * 64, "radio_coherence_slots": 4},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_tables_of_earlier_versions_which_list_every_option_are_read(options):
+    recorded = json.loads((Path(__file__).parents[1] / "recorded_tables.json").read_text())["tables"]
+    table = next(full for _, full in recorded if full["radio_link"] == "rate-adaptive")
+    read = RunConfig.from_saved({**table, **options}).options()
+    assert json.loads(json.dumps({name: read[name] for name in options})) == options
 
 
 @pytest.mark.parametrize(
