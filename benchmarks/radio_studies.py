@@ -112,7 +112,7 @@ def outage(folder: Path, results: BatchResults) -> Figure:
         if name.startswith(cases[0]):
             link = config.make_link()
             # P(SNR < γ) = 1 − exp(−γ / mean) under Rayleigh fading (Tse and Viswanath, 2005, eq. 5.54)
-            means = -np.expm1(-link.settings.threshold / link.conditions.mean_snr)
+            means = -np.expm1(-link.threshold / link.conditions.mean_snr)
             expected[config.channel.link_slots].append(float(means.mean()))
     slots = sorted(expected)
     outages = [100 * np.mean(expected[r]) for r in slots]

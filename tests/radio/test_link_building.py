@@ -111,7 +111,7 @@ def test_losses_at_a_fixed_rate_have_the_closed_form_of_outage():
 def test_the_default_threshold_is_the_snr_at_which_the_bits_just_fit():
     link = link_of(radio_link="fixed-rate", radio_bits=200_000)
     # 200,000 bits in 2 slots of 100 ms and 1 MHz are 1 bit/s/Hz, which needs an SNR of 1.
-    assert link.settings.threshold == pytest.approx(1.0)
+    assert link.threshold == pytest.approx(1.0)
 
 
 def test_snr_now_is_the_row_of_the_table():

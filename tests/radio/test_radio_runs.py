@@ -41,7 +41,7 @@ def test_bits_follow_from_the_model_and_from_quantisation():
     parameters = 28 * 28 * 10 + 10
     assert config().make_link().update_bits == 32 * parameters
     assert config(bits=8).make_link().update_bits == 8 * parameters + 2 * 32
-    assert config(bits=8).make_link().settings.broadcast_bits == 32 * parameters
+    assert config(bits=8).make_link().model_bits == 32 * parameters
     assert config(radio_bits=999).make_link().update_bits == 999
 
 
@@ -49,7 +49,7 @@ def test_a_task_of_one_s_own_says_its_bits():
     own = {"network": None, "task": "examples.own_task.logistic:make_task"}
     link = config(**own, bits=8).make_link()
     assert link.update_bits == 8 * 9 + 2 * 32
-    assert link.settings.broadcast_bits == 32 * 9
+    assert link.model_bits == 32 * 9
     assert config(**own, radio_bits=999).make_link().update_bits == 999
 
 

@@ -8,7 +8,7 @@ import pytest
 from slotwise import Asynchronous, IntentionalDelay, Scenario, simulate
 from slotwise.fleet import Fleet
 from slotwise.options import choose
-from slotwise.radio import LINK, RadioLink, Rayleigh
+from slotwise.radio import LINK, Rayleigh
 from slotwise.radio.placement import device_states
 from slotwise.random_streams import SchedulePurpose, mixed_all
 from slotwise.schedule import SELECTIONS
@@ -63,8 +63,7 @@ def test_a_threshold_that_is_just_reached_is_left_to_the_link():
     link = link_of(LINKS[0])
     snr = float(link.conditions.snr(0, 1)[0, 2])
     for threshold, bits in ((snr, UNKNOWN), (np.nextafter(snr, 0), UNKNOWN), (snr * (1 - 1e-9), 1)):
-        settings = replace(link.settings, threshold=threshold)
-        exact = RadioLink(link.conditions, link.rate, settings)
+        exact = replace(link, threshold=threshold)
         assert drawn_bits(exact.draws, 0, 2) == bits
         assert_equal_to_events(exact, Asynchronous(selection=SELECTIONS["proportional-fair"]))
 

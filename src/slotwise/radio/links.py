@@ -18,9 +18,9 @@ import numpy as np
 from slotwise.errors import InputError, NoEffectError
 from slotwise.options import Choice, Either, Range, table_of
 from slotwise.options.checks import check_fields
-from slotwise.radio.channel import Budget, Channel, ChannelModel, TraceConditions, decibels
+from slotwise.radio.channel import Budget, Channel, ChannelModel, Conditions, TraceConditions, decibels
 from slotwise.radio.fading import Slots
-from slotwise.radio.radio_link import NO_DEADLINE, LinkSettings, RadioLink
+from slotwise.radio.radio_link import NO_DEADLINE, RadioLink
 from slotwise.radio.rates import (
     RATE,
     USUAL_SLOT_MS,
@@ -39,13 +39,11 @@ from slotwise.scenario import Scenario
 PREFIX = "radio_"
 MOST_DEVICES = 100_000  # whose channels are drawn in seconds and kept in a gigabyte
 CHECKED_BLOCKS = 256  # in which a device must be able to send something
+NoiseFigure = Annotated[float, Range(least=0.0, most=100.0)]
 
 
 class NotOfUplinks:
     """Marks an option of broadcasts or of plans: what becomes of an uplink does not depend on it."""
-
-
-NoiseFigure = Annotated[float, Range(least=0.0, most=100.0)]
 
 
 @dataclass(frozen=True)
@@ -123,22 +121,20 @@ class RadioOptions(ABC):
             raise InputError("devices", scenario.devices, f"at most {MOST_DEVICES:,} with a radio link")
         hertz = self.bandwidth_hz / (scenario.sub_channels if self.band == "divided" else 1)
         budget = Budget(hertz, self.slot_ms / 1000, self.power_dbm, self.noise_figure_db)
-        slots = uplink_slots or scenario.link_slots
-        settings = self._settings(scenario, budget, slots)
-        settings = replace(settings, deadline=NO_DEADLINE if until is None else until)
         conditions = self.channel.conditions(budget, scenario.devices, scenario.deadline, seed)
+        link = self._link(conditions, scenario, budget, uplink_slots or scenario.link_slots)
+        link.deadline = NO_DEADLINE if until is None else until
         if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
             self._refuse_trace_of_bits()
             # The trace says what a slot carries, both ways.
-            scale = conditions.bits_at_unit_efficiency
-            settings = replace(settings, uplink_scale=scale, broadcast_scale=scale, broadcast_gain=1.0)
-        link = RadioLink(conditions, self.rate, settings)
+            link.uplink_scale = link.broadcast_scale = conditions.bits_at_unit_efficiency
+            link.broadcast_gain = 1.0
         _refuse_unreachable(self, link, uplinks_only=uplinks_only)
         return link
 
     @abstractmethod
-    def _settings(self, scenario: Scenario, budget: Budget, slots: int) -> LinkSettings:
-        """Return sizes, limits and scales of uplinks and broadcasts, without a deadline."""
+    def _link(self, conditions: Conditions, scenario: Scenario, budget: Budget, slots: int) -> RadioLink:
+        """Return the link without a deadline; ``slots`` are those of an uplink at a fixed rate."""
 
     def _refuse_trace_of_bits(self) -> None:
         """Refuse a trace of bits where an SNR is needed, and options that say how bits follow from one."""
@@ -187,17 +183,19 @@ class RateAdaptive(RadioOptions):
         bits, broadcast = self.bits or update_bits, self.broadcast_bits or model_bits
         return replace(self, bits=bits, broadcast_bits=broadcast)
 
-    def _settings(self, scenario: Scenario, budget: Budget, slots: int) -> LinkSettings:  # noqa: ARG002
+    def _link(self, conditions: Conditions, scenario: Scenario, budget: Budget, slots: int) -> RadioLink:  # noqa: ARG002
         # Path loss, fading and antennas are the same both ways: a broadcast differs in transmit power,
         # noise figure and bandwidth, which the noise is proportional to.
         more_power = self.server_power_dbm - self.power_dbm
         more_noise = self.device_noise_figure_db - self.noise_figure_db
         coherence = self.channel.coherence_slots
-        return LinkSettings(
+        return RadioLink(
+            conditions=conditions,
+            rate=self.rate,
             fixed_slots=0,
             threshold=inf,
             update_bits=required_bits("radio_bits", self.bits, coherence),
-            broadcast_bits=required_bits("radio_broadcast_bits", self.broadcast_bits, coherence),
+            model_bits=required_bits("radio_broadcast_bits", self.broadcast_bits, coherence),
             broadcast_slots=scenario.link_slots,
             give_up_slots=self.give_up_slots,
             uplink_scale=budget.hertz * budget.seconds,
@@ -259,8 +257,10 @@ class FixedRate(RadioOptions):
             return self
         return replace(self, threshold=replace(self.threshold, bits=self.threshold.bits or update_bits))
 
-    def _settings(self, scenario: Scenario, budget: Budget, slots: int) -> LinkSettings:
-        return LinkSettings(
+    def _link(self, conditions: Conditions, scenario: Scenario, budget: Budget, slots: int) -> RadioLink:
+        return RadioLink(
+            conditions=conditions,
+            rate=self.rate,
             fixed_slots=slots,
             threshold=self.threshold.snr(slots * budget.hertz * budget.seconds),
             update_bits=self.threshold.bits or slots,  # with a given threshold any will do
@@ -274,7 +274,7 @@ def _refuse_unreachable(radio: RadioOptions, link: RadioLink, *, uplinks_only: b
     # With the draws of plans, not those that will happen: only the distribution of the channel counts.
     snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
     up = link.uplink_bits(snr).mean(axis=0)
-    limit = f": the threshold is {float(decibels(np.array(link.settings.threshold))):.1f} dB"
+    limit = f": the threshold is {float(decibels(np.array(link.threshold))):.1f} dB"
     verb = f"send an update{limit if link.fixed_slots else ''}"
     _refuse_silent(radio, link, snr, up, verb, ("radio_power_dbm", radio.power_dbm))
     if not isinstance(radio, RateAdaptive):  # a broadcast at a fixed rate is received in any case

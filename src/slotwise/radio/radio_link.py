@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,18 +28,20 @@ PLANNED_SAMPLES = 64  # of each device, or of a broadcast
 PLANNED_BLOCKS = 256  # of one sample; beyond, the mean rate so far is assumed
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkSettings:
-    """Sizes, limits and scales of uplinks and broadcasts: a link without its channel conditions.
+@dataclass(kw_only=True, eq=False)
+class RadioLink:
+    """The link of devices whose SNR is constant in blocks of slots.
 
     Attributes:
+        conditions: SNR of every device in every block.
+        rate: bits per second and hertz at an SNR.
         fixed_slots: slots of every uplink; 0 if the rate adapts to the channel.
         threshold: linear SNR below which an uplink of fixed rate is lost.
         update_bits: bits of one update.
         broadcast_slots: slots of a broadcast of fixed rate.
         uplink_scale: bits of one slot of an uplink at 1 bit/s/Hz: hertz times seconds.
         deadline: slot after which nothing matters any more: uplinks are not followed beyond.
-        broadcast_bits: bits of one model, as all that follows of adaptive rate only.
+        model_bits: bits of a broadcast, as all that follows of adaptive rate only.
         broadcast_scale: bits of one slot of a broadcast at 1 bit/s/Hz.
         broadcast_gain: linear SNR of a broadcast, divided by that of an uplink.
         give_up_slots: slots after which an uplink is lost.
@@ -46,32 +49,27 @@ class LinkSettings:
         quantile: the quantile of random durations that plans assume.
     """
 
+    returns_valid_slots: ClassVar[bool] = True
+
+    conditions: Conditions
+    rate: Rate
     fixed_slots: int
     threshold: float
     update_bits: int
     broadcast_slots: int
     uplink_scale: float
     deadline: int = NO_DEADLINE
-    broadcast_bits: int = 0
+    model_bits: int = 0
     broadcast_scale: float = 0.0
     broadcast_gain: float = 1.0
     give_up_slots: int = 0
     group_size: int = 0
     quantile: float = 0.0
 
-
-class RadioLink:
-    """The link of devices whose SNR is constant in blocks of slots."""
-
-    returns_valid_slots = True
-
-    def __init__(self, conditions: Conditions, rate: Rate, settings: LinkSettings) -> None:
-        self.conditions, self.rate, self.settings = conditions, rate, settings
-        self.devices, self.coherence_slots = conditions.devices, conditions.coherence_slots
-        self.fixed_slots, self.update_bits = settings.fixed_slots, settings.update_bits
-        self.give_up_slots = settings.give_up_slots
+    def __post_init__(self) -> None:
+        self.devices, self.coherence_slots = self.conditions.devices, self.conditions.coherence_slots
         self._tiles: dict[int, tuple[Floats, Integers]] = {}
-        self._tile_blocks = max(1, _TILE // conditions.devices)
+        self._tile_blocks = max(1, _TILE // self.devices)
 
     def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
         """Return the SNR in dB and the bits of a slot of an uplink, [blocks, N] each."""
@@ -81,12 +79,12 @@ class RadioLink:
     @property
     def draws(self) -> RayleighDraws | None:
         """The numbers that uplinks under Rayleigh fading are drawn from; None if the fading is another."""
-        model, rate, scale = self.conditions, self.rate, self.settings.uplink_scale
+        model, rate, scale = self.conditions, self.rate, self.uplink_scale
         if not isinstance(model, ModelConditions) or model.rayleigh_states is None:
             return None
         thresholds: Floats = np.empty(0)
         if self.fixed_slots:
-            thresholds = np.array([self.settings.threshold])
+            thresholds = np.array([self.threshold])
         elif isinstance(rate, Stepped):
             thresholds = rate.thresholds
         elif not isinstance(rate, Shannon):
@@ -99,13 +97,13 @@ class RadioLink:
     def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
         """Return the slots of an uplink that starts in ``slot``, and whether it is lost.
 
-        One that ends after the deadline of the settings ends too late in any case: how late is not found out.
+        One that ends after the deadline ends too late in any case: how late is not found out.
         """
-        fixed, each, start = self.settings.fixed_slots, self.conditions.coherence_slots, slot
+        fixed, each, start = self.fixed_slots, self.conditions.coherence_slots, slot
         if fixed:
             return Transmission(fixed, lost=self._fails(device, slot, slot + fixed))
-        missing, last = self.settings.update_bits, self.settings.deadline
-        end = min(slot + self.settings.give_up_slots, max(slot, last) + 1)
+        missing, last = self.update_bits, self.deadline
+        end = min(slot + self.give_up_slots, max(slot, last) + 1)
         # Block after block, as `fading_kernel.follow` does: both must give the same slots.
         while slot < end:
             block = slot // each
@@ -119,11 +117,11 @@ class RadioLink:
 
     def broadcast(self, receivers: Sequence[int], slot: int) -> int:
         """Return the slots of a broadcast: fixed, or at the rate of its worst receiver slot by slot."""
-        if self.settings.fixed_slots:
-            return self.settings.broadcast_slots
+        if self.fixed_slots:
+            return self.broadcast_slots
         if not len(receivers):
             return 1
-        places, missing = np.asarray(receivers, dtype=np.int64) - 1, self.settings.broadcast_bits
+        places, missing = np.asarray(receivers, dtype=np.int64) - 1, self.model_bits
         start, end, each = slot, slot + MOST_BROADCAST_SLOTS, self.conditions.coherence_slots
         # Most broadcasts end in their first block. For longer ones, blocks are drawn in growing numbers.
         first, rates = slot // each, self._worst(places, slot // each, 1)
@@ -148,35 +146,34 @@ class RadioLink:
         """The quantile of each device's uplink slots, drawn from the distribution of its channel."""
         if self.fixed_slots:
             return (self.fixed_slots,) * self.devices
-        return tuple(quantile_of(uplink_durations(self), self.settings.quantile).tolist())
+        return tuple(quantile_of(uplink_durations(self), self.quantile).tolist())
 
     @cached_property
     def planned_broadcast_slots(self) -> int:
         """The quantile of the slots of broadcasts to ``group_size`` devices chosen at random."""
         if self.fixed_slots:
-            return self.settings.broadcast_slots
-        return int(quantile_of(broadcast_durations(self), self.settings.quantile)[0])
+            return self.broadcast_slots
+        return int(quantile_of(broadcast_durations(self), self.quantile)[0])
 
     def uplink_bits(self, snr: Floats) -> Integers:
         """Return the bits that a slot of an uplink carries at linear SNRs.
 
         At a fixed rate a slot carries its share of the update, or nothing below the threshold.
         """
-        settings = self.settings
-        if settings.fixed_slots:
-            share = -(-settings.update_bits // settings.fixed_slots)
-            return np.where(snr >= settings.threshold, share, 0).astype(np.int64)
+        if self.fixed_slots:
+            share = -(-self.update_bits // self.fixed_slots)
+            return np.where(snr >= self.threshold, share, 0).astype(np.int64)
         # Whole bits make sums over slots exact, so that every way to add them up ends in the same slot.
-        return _whole_bits(self.rate.efficiency(snr) * settings.uplink_scale)
+        return _whole_bits(self.rate.efficiency(snr) * self.uplink_scale)
 
     def broadcast_bits(self, snr: Floats) -> Integers:
         """Return the bits that a slot of a broadcast carries to devices with these SNRs of the uplink."""
-        efficiency = self.rate.efficiency(snr * self.settings.broadcast_gain)
-        return _whole_bits(efficiency * self.settings.broadcast_scale)
+        efficiency = self.rate.efficiency(snr * self.broadcast_gain)
+        return _whole_bits(efficiency * self.broadcast_scale)
 
     def _fails(self, device: int, slot: int, end: int) -> bool:
         """Return whether an uplink of fixed rate in the slots from ``slot`` to ``end`` is lost."""
-        if end > self.settings.deadline:
+        if end > self.deadline:
             return False
         block, after = slot // self.coherence_slots, -(-end // self.coherence_slots)
         # Most uplinks are short, and other devices need the same blocks. Of a long one, the rest is drawn for
@@ -234,22 +231,20 @@ def _planned_snr(link: RadioLink, block: int) -> list[Floats]:
 
 def uplink_durations(link: RadioLink) -> Integers:
     """Return slots of uplinks, [N, samples]; one that would be given up counts as long as that takes."""
-    settings, devices = link.settings, link.devices
 
     def bits(block: int) -> Integers:
         rows = _planned_snr(link, block)
         return link.uplink_bits(np.stack(rows, axis=1))
 
-    shape = (devices, PLANNED_SAMPLES)
-    return _durations(bits, shape, settings.update_bits, link.coherence_slots, settings.give_up_slots)
+    shape = (link.devices, PLANNED_SAMPLES)
+    return _durations(bits, shape, link.update_bits, link.coherence_slots, link.give_up_slots)
 
 
 def broadcast_durations(link: RadioLink) -> Integers:
     """Return slots of broadcasts to ``group_size`` devices chosen at random, [1, samples]."""
-    settings = link.settings
     states = device_states(0, SchedulePurpose.PLANNED_FADING, link.devices)
     # The first of an order by random numbers: a group drawn without replacement.
-    groups = [np.argsort(mixed_all(states, s))[: settings.group_size] for s in range(PLANNED_SAMPLES)]
+    groups = [np.argsort(mixed_all(states, s))[: link.group_size] for s in range(PLANNED_SAMPLES)]
 
     def bits(block: int) -> Integers:
         rows = _planned_snr(link, block)
@@ -257,7 +252,7 @@ def broadcast_durations(link: RadioLink) -> Integers:
         return link.broadcast_bits(np.array([worst]))
 
     each = link.coherence_slots
-    return _durations(bits, (1, PLANNED_SAMPLES), settings.broadcast_bits, each, PLANNED_BLOCKS * each)
+    return _durations(bits, (1, PLANNED_SAMPLES), link.model_bits, each, PLANNED_BLOCKS * each)
 
 
 def _durations(
