@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,7 +200,7 @@ def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequen
     """Return the layout of a network; a pixel x of channel c becomes (x / 255 - offset[c]) / scale[c]."""
     channels, height, width = architecture.input_shape
     # Images are read eight pixels at a time, so the last pixels of every channel may be padding.
-    sizes = [channels * _round_up(height * width, LANES)]
+    sizes = [channels * round_up(height * width, LANES)]
     sizes += [prod(shape) for shape in architecture.feature_shapes[1:]]
     sizes += [outputs for _, outputs in architecture.dense_sizes]
     # All layers share one range of values: the outputs of a layer are the inputs of the next, not a copy.
@@ -241,28 +241,34 @@ def make_workspace(plan: Plan) -> Workspace:
     windows = LANES * layers["pooled_height"] * layers["pooled_width"]
     listed = int(np.max(windows * layers["filters"], initial=0))
     return Workspace(
-        lanes=_aligned(values),
-        rows=_aligned(values),
+        lanes=_floats(values),
+        rows=_floats(values),
         winners=np.zeros(values, np.int32),
-        errors=_aligned(values),
-        error_rows=_aligned(LANES * int(np.max(layers["input_stride"], initial=plan.image_stride))),
-        packed=_aligned(plan.packed_size),
-        shifted=_aligned(plan.shifted_size),
+        errors=_floats(values),
+        error_rows=_floats(LANES * int(np.max(layers["input_stride"], initial=plan.image_stride))),
+        packed=_floats(plan.packed_size),
+        shifted=_floats(plan.shifted_size),
         # Eight lists, one for each sample, with room for eight entries after each.
         places=np.zeros(listed + LANES * LANES, np.int32),
-        amounts=_aligned(listed + LANES * LANES),
+        amounts=_floats(listed + LANES * LANES),
         # The ends of the eight lists before the first window and after each.
         ends=np.zeros(int(np.max(windows, initial=0)) + LANES, np.int32),
-        parameters=_aligned(plan.source.size),
-        gradient=_aligned(plan.source.size),
+        parameters=_floats(plan.source.size),
+        gradient=_floats(plan.source.size),
     )
 
 
-def _aligned(size: int) -> NDArray[np.float32]:
-    """Return zeros that start at a cache line, with room to read one tile past the end."""
-    memory = np.zeros(size + COLUMNS + 16, np.float32)
-    start = -(memory.ctypes.data // 4) % 16
-    return memory[start : start + size + COLUMNS]
+def _floats(size: int) -> NDArray[np.float32]:
+    """Return zeros with room to read one tile past the end."""
+    return aligned(size + COLUMNS, np.float32)
+
+
+def aligned(size: int, kind: type[np.generic]) -> NDArray[Any]:
+    """Return zeros that start at a cache line."""
+    item = np.dtype(kind).itemsize
+    memory = np.zeros(size + 64 // item, kind)
+    start = -memory.ctypes.data % 64 // item
+    return memory[start : start + size]
 
 
 class _Layout:
@@ -302,8 +308,8 @@ class _Layout:
         weights = _filled(rows.reshape(filters, -1), tile * LANES)
         pieces = weights.shape[1] // LANES
         # A kernel row moved to the right by 0 or 1 columns covers kernel + 1 columns of the input.
-        span_tile = _tile(_round_up((kernel + 1) * channels, LANES) // LANES)
-        span = _round_up((kernel + 1) * channels, span_tile * LANES)
+        span_tile = _tile(round_up((kernel + 1) * channels, LANES) // LANES)
+        span = round_up((kernel + 1) * channels, span_tile * LANES)
         taps = kernel * kernel * channels
         self.convolutions.append({
             "channels": channels, "width": width, "values": channels * height * width, "filters": filters,
@@ -342,7 +348,7 @@ class _Layout:
         })  # fmt: skip
 
 
-def _round_up(number: int, multiple: int) -> int:
+def round_up(number: int, multiple: int) -> int:
     """Return the smallest multiple that is not below the number."""
     return -(-number // multiple) * multiple
 
@@ -350,14 +356,14 @@ def _round_up(number: int, multiple: int) -> int:
 def _filled(rows: NDArray[np.int64], multiple: int) -> NDArray[np.int64]:
     """Return rows of parameters padded at their end, up to a multiple."""
     length = rows.shape[1]
-    return np.pad(rows, ((0, 0), (0, _round_up(length, multiple) - length)), constant_values=-1)
+    return np.pad(rows, ((0, 0), (0, round_up(length, multiple) - length)), constant_values=-1)
 
 
 def _padded(values: int) -> int:
     """Return the values reserved for one sample: pairs of vectors, the last to read past the end."""
-    return _round_up(values, 2 * LANES) + 2 * LANES
+    return round_up(values, 2 * LANES) + 2 * LANES
 
 
 def _tile(vectors: int) -> int:
     """Return how many vectors to process together, 5 or 8, so that as few as possible are padding."""
-    return min((8, 5), key=lambda size: _round_up(vectors, size))
+    return min((8, 5), key=lambda size: round_up(vectors, size))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.architecture import LANES, Architecture
+from slotwise.learning.fastcnn.architecture import LANES, Architecture, aligned, round_up
 from slotwise.learning.fastcnn.vectors import (
     compiled,
     inlined,
@@ -70,10 +70,10 @@ def make_dense_plan(architecture: Architecture, offset: Sequence[float], scale: 
     words = -(-size // BLOCK)
     layers, given, placed, activations, widest = [], 0, 0, 0, 0
     for number, (inputs, outputs) in enumerate(architecture.dense_sizes):
-        row = _padded(outputs)
+        row = round_up(outputs, WIDTH)
         # A group of pixels belongs to one channel, because channels differ in factor and shift. Later layers
         # have a row for each padded output of the layer before.
-        rows = channels * words * BLOCK if number == 0 else _padded(inputs)
+        rows = channels * words * BLOCK if number == 0 else round_up(inputs, WIDTH)
         layers.append((inputs, outputs, row, given, placed, placed + rows * row, activations))
         given += inputs * outputs + outputs
         # The bias is one more row after the weights.
@@ -101,29 +101,16 @@ def make_dense_workspace(plan: DensePlan) -> DenseWorkspace:
     words = len(plan.pixels)
     widest_row = int(max(plan.layers["row"]))
     return DenseWorkspace(
-        pixels=_aligned(BLOCK * words * BLOCK, np.uint8),
-        by_sample=_aligned(BLOCK * words, np.uint64),
-        by_pixel=_aligned(BLOCK * words, np.uint64),
-        activations=_aligned(plan.activations, np.float32),
-        errors=_aligned(plan.activations, np.float32),
-        sums=_aligned(widest_row, np.float32),
-        transposed=_aligned(plan.widest, np.float32),
-        parameters=_aligned(plan.parameters, np.float32),
-        gradient=_aligned(plan.parameters, np.float32),
+        pixels=aligned(BLOCK * words * BLOCK, np.uint8),
+        by_sample=aligned(BLOCK * words, np.uint64),
+        by_pixel=aligned(BLOCK * words, np.uint64),
+        activations=aligned(plan.activations, np.float32),
+        errors=aligned(plan.activations, np.float32),
+        sums=aligned(widest_row, np.float32),
+        transposed=aligned(plan.widest, np.float32),
+        parameters=aligned(plan.parameters, np.float32),
+        gradient=aligned(plan.parameters, np.float32),
     )
-
-
-def _aligned(size: int, kind: type[np.generic]) -> NDArray[Any]:
-    """Return zeros that start at a cache line."""
-    item = np.dtype(kind).itemsize
-    memory = np.zeros(size + 64 // item, kind)
-    start = -memory.ctypes.data % 64 // item
-    return memory[start : start + size]
-
-
-def _padded(numbers: int) -> int:
-    """Return the numbers of a row: whole cache lines."""
-    return -(-numbers // WIDTH) * WIDTH
 
 
 @inlined
