@@ -84,7 +84,7 @@ def scheduler() -> sw.Scheduler:
 OBJECTS: dict[str, Callable[[], Any]] = {
     "Scenario": lambda: SCENARIO,
     "Fleet": lambda: FLEET,
-    "FleetConfig": sw.FleetConfig,
+    "Devices": sw.Devices,
     "Absence": lambda: sw.Absence(1, 2, 3),
     "Batteries": lambda: BATTERIES,
     "BatteryBalance": lambda: sw.BatteryBalance.of(timeline()),

@@ -5,7 +5,7 @@ import pytest
 
 from slotwise import InputError, plan, simulate
 from slotwise.costs import Costs, Powers
-from slotwise.fleet import Fleet, FleetConfig
+from slotwise.fleet import Devices, Fleet
 from slotwise.planning import FleetPlan, divisors
 
 MNIST = {"devices": 100, "compute_slots": 50, "link_slots": 1, "deadline": 50_000}
@@ -140,9 +140,9 @@ POWERS = Powers(computing=1.0, sending=2.0, receiving=0.5)
         ({"powers": POWERS}, ["sync", "async", "idfl"]),
     ],
 )
-@pytest.mark.parametrize("fleet", [None, FleetConfig(compute_distribution="uniform:1:9")])
+@pytest.mark.parametrize("fleet", [None, Devices(compute_distribution="uniform:1:9")])
 def test_costs_are_computed_if_asked_for(
-    options: dict[str, Any], schedules: list[str], fleet: FleetConfig | None
+    options: dict[str, Any], schedules: list[str], fleet: Devices | None
 ) -> None:
     for row in plan(**SMALL, fleet=fleet, **options):
         assert list(row.costs) == schedules
@@ -178,17 +178,17 @@ def test_unequal_devices_are_simulated_schedule_by_schedule() -> None:
 def test_a_fleet_of_equal_devices_has_the_closed_forms() -> None:
     equal = Fleet(compute_slots=(2,) * 6, link_slots=(1,) * 6)
     assert plan(**SMALL, fleet=equal) == plan(**SMALL)
-    assert plan(**SMALL, fleet=FleetConfig()) == plan(**SMALL)
+    assert plan(**SMALL, fleet=Devices()) == plan(**SMALL)
 
 
-@pytest.mark.parametrize("fleet", [None, FleetConfig(compute_distribution="uniform:40:60")])
-def test_a_deadline_in_which_no_group_size_has_a_round_is_refused(fleet: FleetConfig | None) -> None:
+@pytest.mark.parametrize("fleet", [None, Devices(compute_distribution="uniform:40:60")])
+def test_a_deadline_in_which_no_group_size_has_a_round_is_refused(fleet: Devices | None) -> None:
     with pytest.raises(InputError) as caught:
         plan(devices=6, compute_slots=50, deadline=40, fleet=fleet)
     assert caught.value.parameter == "deadline"
 
 
-@pytest.mark.parametrize("options", [{"usage": True}, {"fleet": FleetConfig(uplink_loss=0.1)}])
+@pytest.mark.parametrize("options", [{"usage": True}, {"fleet": Devices(uplink_loss=0.1)}])
 def test_too_much_to_simulate_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         plan(devices=6, compute_slots=2, deadline=900_000_000, **options)

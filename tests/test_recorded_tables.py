@@ -47,9 +47,9 @@ def is_as_recorded(options: dict[str, Any], found: str, recorded: str) -> bool:
     """Return whether an outcome is the recorded one.
 
     The value of an option that the choices leave without effect is not looked at: whatever it is, the option
-    is refused for that reason, and None stands for an option that is not given.
+    is refused for that reason. None and an empty list stand for an option that is not given.
     """
-    parameter = recorded.removeprefix("InputError ")
+    parameter = recorded.rsplit(maxsplit=1)[-1]
     if found in (recorded, f"NoEffectError {parameter}"):
         return True
-    return parameter in options and options[parameter] is None
+    return parameter in options and options[parameter] in (None, [])

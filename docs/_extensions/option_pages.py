@@ -22,7 +22,7 @@ import slotwise
 from slotwise.batch import BatchSpec
 from slotwise.batch.specification import CASE_NAME
 from slotwise.cli.app import COMMANDS
-from slotwise.cli.flags import ENERGY, PANELS, WITHOUT_FLAG, Flag, flags_of, run_flags
+from slotwise.cli.flags import ENERGY, PANELS, Flag, flags_of, run_flags
 from slotwise.costs import Powers
 from slotwise.option_text import field_help
 from slotwise.options import declared
@@ -100,7 +100,8 @@ def _table(title: str, first: str, rows: Iterable[str]) -> Iterator[str]:
 
 
 def _row(flag: Flag, prefix: str = "--") -> str:
-    shown = "" if flag.name in WITHOUT_FLAG else prefix
+    option = RunConfig.declared_options().get(flag.name)
+    shown = prefix if option is None or option.has_flag else ""
     default = "" if flag.default in (None, ()) else f"`{_value(flag.default)}`"
     text = re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", flag.help.replace("|", "\\|"))
     return f"| `{shown}{flag.name.replace('_', '-')}` | {kind(flag.hint)} | {default} | {text} |"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from slotwise.costs import Costs, Powers
     from slotwise.data import Dataset, load_mnist, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
-    from slotwise.fleet import Absence, Batteries, Fleet, FleetConfig
+    from slotwise.fleet import Absence, Batteries, Devices, Fleet
     from slotwise.flower import flower_task
     from slotwise.learning import (
         Diverged,
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
-    "fleet": ("Fleet", "FleetConfig", "Absence", "Batteries"),
+    "fleet": ("Fleet", "Devices", "Absence", "Batteries"),
     "battery_balance": ("BatteryBalance",),
     "planning": ("plan", "Plan"),
     "radio": ("RadioLink", "read_trace", "write_trace"),
@@ -157,7 +157,7 @@ _PACKAGES = ("data", "radio", "live", "learning")  # whose other names are their
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
-    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence", "Batteries", "BatteryBalance",
+    "Scenario", "compute_slots", "Fleet", "Devices", "Absence", "Batteries", "BatteryBalance",
     "RadioLink", "read_trace", "write_trace",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",

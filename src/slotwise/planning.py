@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 from slotwise import theory
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
-from slotwise.fleet import Fleet, FleetConfig
+from slotwise.fleet import Devices, Fleet
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import (
@@ -115,7 +115,7 @@ def plan(
     sub_channels: int = 1,
     deadline: int,
     group_sizes: Iterable[int] | None = None,
-    fleet: Fleet | FleetConfig | None = None,
+    fleet: Fleet | Devices | None = None,
     link: Callable[[Scenario], Link | None] | None = None,
     selection: Any = "first-ready",
     participation: Participation = "round-robin",
@@ -137,7 +137,7 @@ def plan(
         selection: who sends next, a short name, a function or the name of your own; if it is not first-ready,
             every schedule is simulated, as with participation other than round-robin and random.
         participation: who takes part in a round of sync.
-        seed: seed of a FleetConfig and of a random selection and participation.
+        seed: seed of Devices and of a random selection and participation.
         usage: True computes the costs of every schedule, None those of idfl alone and only if that takes at
             most a few seconds, False none.
         powers: watts of a device, for costs in joules; they imply usage.
@@ -157,7 +157,7 @@ def plan(
         "async": Asynchronous(selection=selection).ready(seed),
         "idfl": IntentionalDelay(selection=selection).ready(seed),
     }
-    given = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
+    given = fleet.fleet(scenarios[0], seed) if isinstance(fleet, Devices) else fleet
     cases = [_Case(one, *case_of(one, given, link and link(one)), policies) for one in scenarios]
     closed = all(case.simulator is Simulator.BATCHES for case in cases)
     counted = SCHEDULES if usage or powers is not None else ("idfl",) if usage is None else ()

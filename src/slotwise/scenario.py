@@ -8,9 +8,10 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 from types import NoneType
-from typing import Any
+from typing import Annotated, Any
 
 from slotwise.errors import InputError, NoEffectError
+from slotwise.options import NoFlag, OrText
 from slotwise.options.checks import (
     LARGEST,
     LARGEST_NUMBER,
@@ -55,11 +56,11 @@ class Scenario:
     """
 
     devices: int
-    group_size: int
+    group_size: Annotated[int, OrText()]
     compute_slots: int
     link_slots: int = 1
     deadline: int | None = None
-    group_size_changes: tuple[tuple[int, int], ...] = ()
+    group_size_changes: Annotated[tuple[tuple[int, int], ...], NoFlag()] = ()
     sub_channels: int = 1
 
     def __post_init__(self) -> None:

@@ -49,7 +49,7 @@ def test_a_list_of_lists_is_an_axis_where_a_list_is_a_value(read: Read) -> None:
 def test_absences_are_an_axis_one_list_deeper(read: Read) -> None:
     assert read("absences = [[1, 10, 20]]").axes == ()
     spec = read("absences = [[], [[1, 10, 20], [2, 30]]]")
-    assert [point.run.config.fleet.absences for point in spec.points] == [
+    assert [point.run.config.fleet.presence.absences for point in spec.points] == [
         (),
         ((1, 10, 20), (2, 30, None)),
     ]
@@ -103,7 +103,7 @@ def test_a_fleet_file_is_looked_for_beside_the_grid_and_named_without_its_folder
         "fleet-file=slow.csv,seed=0",
         "fleet-file=fast.csv,seed=0",
     ]
-    assert spec.points[0].run.config.fleet.device_compute_slots == (9,) * 4
+    assert spec.points[0].run.config.fleet.speeds.device_compute_slots == (9,) * 4
 
 
 def fleet_file(path: Path, slots: int) -> None:
@@ -115,7 +115,7 @@ def test_files_of_the_same_name_in_two_folders_are_two_points(read: Read, tmp_pa
     for folder, slots in (("slow", 9), ("fast", 2)):
         fleet_file(tmp_path / folder / "fleet.csv", slots)
     spec = read('fleet-file = ["slow/fleet.csv", "fast/fleet.csv"]')
-    assert [(run.name, run.config.fleet.device_compute_slots[0]) for run in spec.runs] == [
+    assert [(run.name, run.config.fleet.speeds.device_compute_slots[0]) for run in spec.runs] == [
         ("fleet-file=slow_fleet.csv,seed=0", 9),
         ("fleet-file=fast_fleet.csv,seed=0", 2),
     ]
@@ -263,7 +263,10 @@ def test_another_way_to_give_a_speed_replaces_the_common_one(read: Read) -> None
     spec = read(
         'compute-slots = 4\n[[case]]\nname = "a"\ncompute-distribution = ["uniform:2:6", "constant:9"]'
     )
-    assert [run.config.fleet.compute_distribution for run in spec.runs] == ["uniform:2:6", "constant:9"]
+    assert [run.config.fleet.speeds.compute_distribution for run in spec.runs] == [
+        "uniform:2:6",
+        "constant:9",
+    ]
 
 
 def test_a_batch_can_be_built_in_python() -> None:

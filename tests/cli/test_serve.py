@@ -143,7 +143,7 @@ def test_a_speed_or_a_fleet_replaces_what_was_simulated(tmp_path):
     table = tmp_path / "fleet.csv"
     table.write_text("device,compute_slots\n1,2\n2,5\n")
     served = like(fleet_file=table)
-    assert (served.channel.devices, served.fleet.device_compute_slots) == (2, (2, 5))
+    assert (served.channel.devices, served.fleet.speeds.device_compute_slots) == (2, (2, 5))
 
 
 @pytest.mark.parametrize(

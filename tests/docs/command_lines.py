@@ -10,7 +10,6 @@ from typing import Any
 
 from slotwise.cli.app import build_app, run
 from slotwise.runs import RunConfig
-from slotwise.runs.config import known_options
 
 ROOT = Path(__file__).parents[2]
 # Commands that compute a schedule and print; all others train, serve, wait or fetch, and are parsed only.
@@ -86,7 +85,9 @@ def check_slotwise(line: CommandLine) -> None:
 def _check_options(given: dict[str, Any]) -> None:
     if given.get("resume") is not None or given.get("config") is not None:
         return
-    options = {key: value for key, value in given.items() if key in known_options() and value is not None}
+    options = {
+        key: value for key, value in given.items() if key in RunConfig.known_options() and value is not None
+    }
     named = [options.get(key) for key in ("fleet_file", "data_folder", "radio_trace")]
     if all(value is None or Path(value).exists() for value in named):
         RunConfig.from_options(options)

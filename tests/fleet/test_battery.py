@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.errors import InputError
-from slotwise.fleet import Batteries, Fleet, FleetConfig
+from slotwise.fleet import Batteries, Devices, Fleet
 from slotwise.fleet.battery import NANOJOULES, Ledger
 from slotwise.random_streams import chance, chances
 from slotwise.scenario import Scenario
@@ -86,7 +86,7 @@ def test_lists_have_one_number_or_one_for_each_device() -> None:
 
 def test_options_make_batteries() -> None:
     options: dict[str, Any] = {"battery_joules": 8.0, "battery_initial": 0.25, "computing_joules": 1.0}
-    fleet = FleetConfig(**options, harvest_joules=0.5, harvest_probability=0.5).fleet(SCENARIO, seed=7)
+    fleet = Devices(**options, harvest_joules=0.5, harvest_probability=0.5).fleet(SCENARIO, seed=7)
     assert fleet is not None
     assert fleet.batteries == Batteries(
         capacity=(8.0,),
@@ -122,5 +122,5 @@ def test_options_make_batteries() -> None:
 )
 def test_wrong_options_are_named(options: dict[str, Any], parameter: str) -> None:
     with pytest.raises(InputError) as caught:
-        FleetConfig(**options).fleet(SCENARIO)
+        Devices(**options).fleet(SCENARIO)
     assert caught.value.parameter == parameter

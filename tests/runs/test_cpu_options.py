@@ -29,7 +29,7 @@ def test_decimal_fractions_give_no_slot_more_than_they_say(ghz: float, slot_ms: 
 
 def test_with_a_battery_they_stand_for_its_joules() -> None:
     config = RunConfig.from_options({**CPU, **BATTERY, "cpu_kappa": 1e-28})
-    assert config.fleet.computing_joules == pytest.approx(0.064 / 7)
+    assert config.options()["computing_joules"] == pytest.approx(0.064 / 7)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Numbers at the ends of what a float can be are refused, or computed without an overflow or a warning."""
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,18 +9,11 @@ from option_contexts import CONTEXTS, FLEET, FOUND, LEARNING, RADIO, ROOT, Outco
 
 from slotwise.errors import InputError, UserError
 from slotwise.fleet.battery import MOST_HARVEST, Batteries
-from slotwise.options import Range, declared
+from slotwise.options import Option, Range
+from slotwise.options.declarations import mark_of
 from slotwise.runs import RunConfig
-from slotwise.runs.config import Shorthand, known_options
-from slotwise.scenario import field_types
 
 ENDS = (5e-324, 1e30, 1.7e308)
-DECLARED = {
-    name: (mark.least, mark.most)
-    for name, option in declared(RunConfig).items()
-    for mark in option.marks
-    if isinstance(mark, Range)
-}
 RARE = {"harvest_probability": (0.01,)}  # rarer harvests are searched for in millions of slots
 
 
@@ -32,20 +26,18 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def numbers() -> list[tuple[str, float]]:
     """Return the options that are numbers, each with both ends of its range and beyond."""
-    kinds = {**{name: type(value) for name, (_, value) in CONTEXTS.items()}, **_shorthand_kinds()}
-    options = [name for name in known_options() if kinds[name] is float and CONTEXTS[name][1] is not FOUND]
     return [
         (name, value)
-        for name in options
-        for value in RARE.get(name, (*ENDS, *DECLARED.get(name, ())))
-        if value is not None
+        for name, option in RunConfig.declared_options().items()
+        if float in (option.hint, *get_args(option.hint)) and CONTEXTS[name][1] is not FOUND
+        for value in RARE.get(name, (*ENDS, *_ends(option)))
     ]
 
 
-def _shorthand_kinds() -> dict[str, type]:
-    return {
-        name: float for name, hint in field_types(Shorthand).items() if float in getattr(hint, "__args__", ())
-    }
+def _ends(option: Option) -> list[float]:
+    declared = mark_of(option.marks, Range)
+    ends = () if declared is None else (declared.least, declared.most)
+    return [end for end in ends if end is not None]
 
 
 @pytest.mark.parametrize(("option", "value"), numbers())

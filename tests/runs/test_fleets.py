@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from slotwise.errors import ConflictError, InputError
+from slotwise.fleet.devices import EqualUplinks, ListedAbsences
 from slotwise.learning import Task
 from slotwise.learning.quantisation import Quantised
 from slotwise.runs import RunConfig, RunFolder, read_toml
@@ -96,8 +97,9 @@ def test_a_run_does_not_need_its_fleet_file_any_more(tmp_path: Path, toy: Task) 
     path = fleet_file(tmp_path / "fleet.csv", "device,compute_slots,leaves\n1,2,\n2,3,40\n3,9,\n")
     options = {"group_size": 1, "deadline": 100, "fleet_file": str(path)}
     parameters = RunConfig.from_options(options)
-    assert (parameters.channel.devices, parameters.fleet.device_compute_slots) == (3, (2, 3, 9))
-    assert (parameters.fleet.device_link_slots, parameters.fleet.absences) == ((), ((2, 40, None),))
+    assert (parameters.channel.devices, parameters.fleet.speeds.device_compute_slots) == (3, (2, 3, 9))
+    assert parameters.fleet.uplinks == EqualUplinks()
+    assert parameters.fleet.presence == ListedAbsences(absences=((2, 40, None),))
     folder = RunFolder.create(tmp_path / "run", parameters)
     path.write_text("device,compute_slots\n1,1\n")
     assert folder.parameters().simulate() == parameters.simulate()
@@ -109,14 +111,14 @@ def test_a_run_does_not_need_its_fleet_file_any_more(tmp_path: Path, toy: Task) 
 def test_a_fleet_file_is_looked_for_beside_the_toml_file_that_names_it(tmp_path: Path) -> None:
     fleet_file(tmp_path / "fleet.csv", "device,compute_slots\n1,2\n")
     (tmp_path / "run.toml").write_text('fleet-file = "fleet.csv"\ngroup-size = 1\n')
-    assert RunConfig.from_options(read_toml(tmp_path / "run.toml")).fleet.device_compute_slots == (2,)
+    assert RunConfig.from_options(read_toml(tmp_path / "run.toml")).fleet.speeds.device_compute_slots == (2,)
 
 
 def test_the_rate_of_the_link_and_the_bits_give_the_slots() -> None:
     whole = RunConfig.from_options({"bits_per_slot": 10_000})
-    assert (whole.channel.link_slots, whole.fleet.uplink_slots) == (70, None)
+    assert (whole.channel.link_slots, whole.fleet.uplinks.uplink_slots) == (70, None)
     quantised = RunConfig.from_options({"bits_per_slot": 10_000, "bits": 8})
-    assert (quantised.channel.link_slots, quantised.fleet.uplink_slots) == (70, 18)
+    assert (quantised.channel.link_slots, quantised.fleet.uplinks.uplink_slots) == (70, 18)
     assert RunConfig.from_saved(quantised.options()) == quantised
     fleet = quantised.make_fleet()
     assert fleet is not None

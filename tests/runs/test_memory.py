@@ -41,7 +41,7 @@ def test_the_option_to_blame_is_one_that_can_be_given(
     with pytest.raises(InputError) as refused:
         memory.refuse_too_much_memory(config)
     assert refused.value.parameter == blamed
-    assert blamed not in config.unused()
+    assert blamed not in config.without_effect()
 
 
 def test_the_samples_of_a_data_folder_are_blamed_on_it(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from slotwise.cli.flags import Flag
 from slotwise.cli.radio import SHOWN, UNTIL
 from slotwise.errors import InputError, UserError
 from slotwise.runs import RunConfig
-from slotwise.runs.config import known_options
 
 # Contexts of `radio show`, which is always over a radio, where they are not those of a run.
 FIXED = {"radio_link": "fixed-rate", "link_slots": 4}
@@ -38,7 +37,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_has_every_option_of_a_run() -> None:
-    assert set(CONTEXTS) == set(known_options())
+    assert set(CONTEXTS) == set(RunConfig.known_options())
 
 
 def cases() -> list[object]:

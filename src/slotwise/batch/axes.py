@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError
-from slotwise.runs.config import SHORTHANDS, checked_option, list_depth
+from slotwise.runs.config import checked_option, list_depth
 
 LONGEST_NAME = 120  # characters; file systems allow 255 bytes, and a temporary name has to fit as well
 DIGITS, ALL_DIGITS = 10, 64  # of a sha256
@@ -55,8 +55,7 @@ def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tu
         if not values:
             raise InputError(name, "[]", "a value, or a list of at least one")
         for number, value in enumerate(values):
-            if name not in SHORTHANDS:
-                checked_option(name, value)
+            checked_option(name, value)
             if value in values[:number]:
                 raise InputError(name, f"{list(values)}", f"different values: {value} is there twice")
     return {name: value for name, value in options.items() if name not in axes}, axes

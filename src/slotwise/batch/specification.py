@@ -22,11 +22,9 @@ from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
-from slotwise.options import spread
+from slotwise.options import declared, spread
 from slotwise.radio import RadioOptions
 from slotwise.runs import RunConfig
-from slotwise.runs.config import SHORTHANDS, refuse_unknown
-from slotwise.runs.cpu_options import SPEEDS
 from slotwise.runs.execution import check_task
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.slot_duration import powers_of_run
@@ -39,10 +37,7 @@ CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter 
 # A wrong name is a mistake, and no combination that may be skipped.
 NAMES = {"schedule", "selection", "aggregation"}
 # Different ways to say the same thing: one in a case replaces all of them at the top of the file.
-ALTERNATIVES = (
-    {*SPEEDS, "cycles_per_sample"},
-    {"link_slots", "bits_per_slot"},
-)
+ALTERNATIVES = tuple({next(iter(declared(kind))), *kind.replaces()} for kind in RunConfig.shorthands)
 Options = Mapping[str, Any]
 
 
@@ -209,7 +204,7 @@ def _split_case(name: str, options: Options, defaults: Options | None = None) ->
     try:
         if "seed" in options:
             raise ConflictError("seed", "seeds")
-        refuse_unknown({key: value for key, value in options.items() if key not in SHORTHANDS})
+        RunConfig.refuse_unknown(options)
         return _Case(name, *split_axes(spread(options)), defaults)
     except UserError as error:
         raise (UserError(f"case {name}: {error}") if name else error) from error

@@ -130,9 +130,9 @@ def _options(error: InputError) -> tuple[str, ...]:
     """Return the options of a run, if one may be in the message."""
     if not {"_", "="} & set(error.allowed):
         return ()
-    from slotwise.runs.config import known_options  # noqa: PLC0415  (slow to import)
+    from slotwise.runs.config import RunConfig  # noqa: PLC0415  (slow to import)
 
-    return known_options()
+    return RunConfig.known_options()
 
 
 def _usage_message(error: CycloptsError) -> str:

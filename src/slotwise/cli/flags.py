@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 from cyclopts import Group, Parameter, Token
 
 from slotwise.errors import ConflictError, NoEffectError
-from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.option_text import field_help, from_text
 from slotwise.options import Option, declared
-from slotwise.scenario import field_types, option_names
+from slotwise.options.checks import field_types, option_names
 
 if TYPE_CHECKING:
     from slotwise.costs import Powers
@@ -37,6 +36,7 @@ PANELS = {
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),
+    "seed": panel("Seed"),
     "rule": panel("Aggregation"),
     "adversary": panel("Attack"),
     "bits": panel("Updates"),
@@ -44,14 +44,6 @@ PANELS = {
 }
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
-# Fields that are given in files and in Python only, or found out and never given.
-WITHOUT_FLAG = (
-    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
-    *PER_DEVICE_JOULES,
-    "harvest_trace",
-)
-# Fields that are also written as text, which their class reads.
-ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
 
 
 def output(text: str, **settings: Any) -> Parameter:
@@ -113,11 +105,10 @@ def flags_of(
     """
     texts = field_help(owner)
     usual = {field.name: field.default for field in fields(owner)} | dict(defaults or {})
-    names = [name for name in option_names(owner) if name not in WITHOUT_FLAG] if only is None else only
     shown = {n: value for n, value in usual.items() if isinstance(value, int | float | str | tuple)}
     return tuple(
-        Flag(name, ALSO_TEXT.get(name, field_types(owner)[name]), texts[name], panel, shown.get(name))
-        for name in names
+        Flag(name, field_types(owner)[name], texts[name], panel, shown.get(name))
+        for name in (option_names(owner) if only is None else only)
     )
 
 
@@ -128,28 +119,27 @@ def run_flags(
 
     ``only`` are the options wanted, of any group; ``defaults`` are shown instead of those of `RunConfig`.
     """
-    from slotwise.runs.config import RunConfig, Shorthand  # noqa: PLC0415  (not for slotwise device)
+    from slotwise.runs.config import RunConfig  # noqa: PLC0415  (not for slotwise device)
 
-    usual = RunConfig().options() | dict(defaults or {})
-    shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
-    shorthands |= dict.fromkeys(("cycles_per_sample", "cpu_ghz", "cpu_slot_ms", "cpu_kappa"), "fleet")
+    usual, known = RunConfig().options() | dict(defaults or {}), declared(RunConfig)
     flags: list[Flag] = []
     for group in groups or tuple(PANELS):
+        options = [option for option in known.values() if option.part == group]
+        for kind in RunConfig.shorthands:
+            own = declared(kind) if kind.panel == group else {}
+            options += [option for name, option in own.items() if name not in known]
         flags += [
             _flag_of(option, PANELS[group], usual.get(option.name, option.default))
-            for option in declared(RunConfig).values()
-            if option.part == group and option.has_flag and option.name not in WITHOUT_FLAG
+            for option in options
+            if option.has_flag
         ]
-        names = [name for name, home in shorthands.items() if home == group]
-        flags += flags_of(Shorthand, PANELS[group], only=names)
     return tuple(flag for flag in flags if not only or flag.name in only)
 
 
 def _flag_of(option: Option, panel: Group, default: Any) -> Flag:
     """Return the flag of an option; its help says with which choices it exists."""
-    hint = ALSO_TEXT.get(option.name, option.hint)
     shown = default if isinstance(default, int | float | str | tuple) else None
-    return Flag(option.name, hint, f"{option.help}{_owners_text(option)}", panel, shown)
+    return Flag(option.name, option.flag_hint, f"{option.help}{_owners_text(option)}", panel, shown)
 
 
 def _owners_text(option: Option) -> str:

@@ -106,7 +106,7 @@ def _config(options: dict[str, Any]) -> RunConfig:
 
 def _link(config: RunConfig, until: int | None) -> RadioLink:
     """Return the link, whatever becomes of broadcasts; a trace must reach ``until``, if that is a slot."""
-    scenario, slots = replace(config.channel, deadline=until), config.fleet.uplink_slots
+    scenario, slots = replace(config.channel, deadline=until), config.fleet.uplinks.uplink_slots
     return config.radio().link(scenario, seed=config.seed, uplink_slots=slots, uplinks_only=True)
 
 

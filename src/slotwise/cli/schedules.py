@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
 # The speed of devices may follow from these.
-SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
+SPEED = run_flags("training", "seed", only=("local_steps", "batch_size", "seed"))
 PLAN_FLAGS = [
     flag
     for flag in run_flags("channel", "policy", "fleet", "link")

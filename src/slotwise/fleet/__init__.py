@@ -1,7 +1,7 @@
 """Unequal devices: speeds, links, losses, absences and batteries."""
 
 from slotwise.fleet.battery import Batteries
+from slotwise.fleet.devices import Devices
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
-from slotwise.fleet.fleet_config import FleetConfig
 
-__all__ = ["Absence", "Batteries", "Fleet", "FleetConfig", "Retransmission"]
+__all__ = ["Absence", "Batteries", "Devices", "Fleet", "Retransmission"]

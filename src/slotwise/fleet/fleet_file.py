@@ -8,27 +8,66 @@ Its columns are ``device`` (1 to N, in any order) and ``compute_slots``; optiona
 from __future__ import annotations
 
 import re
+from collections import ChainMap
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 from slotwise.fleet.csv_rows import CsvTable, Row, read_table
+from slotwise.fleet.devices import (
+    EVERY_SPEED,
+    DrawnUplinks,
+    ListedAbsences,
+    ListedLosses,
+    ListedUplinks,
+    RandomAbsences,
+)
 from slotwise.fleet.fleet import Absence, Fleet
-from slotwise.scenario import whole
+from slotwise.options import FileName, Shorthand, declared, is_given
+from slotwise.options.checks import whole
 
 COLUMNS = ("device", "compute_slots", "link_slots", "leaves", "returns", "uplink_loss")  # two are required
 
 
-def options_of_file(path: Path, *, link_slots: int, devices: int | None = None) -> dict[str, Any]:
-    """Return the options that say what `read_fleet` finds, so that nothing depends on the file any more."""
-    fleet = read_fleet(path, link_slots=link_slots, devices=devices)
-    return {
-        "devices": fleet.devices,
-        "device_compute_slots": fleet.compute_slots,
-        "device_link_slots": () if set(fleet.link_slots) == {link_slots} else fleet.link_slots,
-        "absences": tuple(tuple(absence) for absence in fleet.absences),
-        "device_uplink_loss": fleet.device_uplink_loss,
-    }
+@dataclass(frozen=True, kw_only=True)
+class FleetFile(Shorthand):
+    """A file that says of each device what other options say of all.
+
+    Attributes:
+        fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
+            leaves, returns, uplink_loss.
+    """
+
+    panel: ClassVar[str] = "fleet"
+    fleet_file: Annotated[Path, FileName()]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fleet_file, str | Path):
+            raise InputError("fleet_file", self.fleet_file, "the name of a CSV file")
+
+    @classmethod
+    def replaces(cls) -> Sequence[str]:
+        """Return the options of speeds, uplinks, losses and absences."""
+        uplinks = [name for part in (DrawnUplinks, ListedUplinks) for name in declared(part)]
+        listed = [name for part in (ListedLosses, ListedAbsences) for name in declared(part)]
+        return (*EVERY_SPEED, *uplinks, *listed, *declared(RandomAbsences))
+
+    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:
+        """Return what the file says, so that nothing depends on it any more."""
+        given = "link_slots" if known["uplink_slots"] is None else "uplink_slots"
+        usual = whole(given, known[given])
+        devices = known.maps[0].get("devices")
+        fleet = read_fleet(Path(self.fleet_file), link_slots=usual, devices=devices)
+        found = {
+            "devices": fleet.devices,
+            "device_compute_slots": fleet.compute_slots,
+            "device_link_slots": () if set(fleet.link_slots) == {usual} else fleet.link_slots,
+            "absences": tuple(tuple(absence) for absence in fleet.absences),
+            "device_uplink_loss": fleet.device_uplink_loss,
+        }
+        return {name: value for name, value in found.items() if is_given(value)}
 
 
 def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -> Fleet:

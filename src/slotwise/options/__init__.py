@@ -22,6 +22,7 @@ from slotwise.options.declarations import (
     found_names,
     names_of,
 )
+from slotwise.options.shorthands import Shorthand, blaming, expand
 from slotwise.options.tables import (
     allowed_names,
     build,
@@ -29,6 +30,7 @@ from slotwise.options.tables import (
     flat,
     is_given,
     nested,
+    replaced_options,
     resolved,
     spread,
     table_of,
@@ -37,6 +39,7 @@ from slotwise.options.user_function import UserFunction, loaded
 
 __all__ = [
     "Choice", "Derived", "Either", "FileName", "Found", "Named", "NoFlag", "Option", "OrText", "Range",
-    "StandsFor", "UserFunction", "allowed_names", "build", "choose", "declared", "flat", "found_names",
-    "is_given", "loaded", "names_of", "nested", "resolved", "spread", "table_of",
+    "Shorthand", "StandsFor", "UserFunction", "allowed_names", "blaming", "build", "choose", "declared",
+    "expand", "flat", "found_names", "is_given", "loaded", "names_of", "nested", "replaced_options",
+    "resolved", "spread", "table_of",
 ]  # fmt: skip

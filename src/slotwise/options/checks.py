@@ -78,10 +78,12 @@ def _check_range(name: str, value: Any, declaration: Declaration) -> None:
     if value is None or allowed is None:
         return
     whole_numbers = int in (declaration.hint, *get_args(declaration.hint))
-    for number in value if isinstance(value, list | tuple) else (value,):
+    is_list = isinstance(value, list | tuple)
+    for place, number in enumerate(value if is_list else (value,), start=1):
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
         if is_number and not allowed.allows(number) and not (whole_numbers and isinstance(number, float)):
-            raise InputError(name, number, allowed.describe(whole=whole_numbers))
+            shown = f"{number} (number {place} of the list)" if is_list else number
+            raise InputError(name, shown, allowed.describe(whole=whole_numbers))
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:

@@ -247,10 +247,17 @@ class _Reader:
             asked = {owner: name for owner, name in asked.items() if not self._missing(owner, prefix)}
         for owner, name in asked.items():
             if not isinstance(usual, owner) and (missing := self._missing(owner, prefix)):
+                if declared(owner, prefix)[name].default is MISSING:
+                    raise MissingError(missing, f"given together with {name}")
                 raise NoEffectError(name, self.given[name], f"without {missing}")
         is_left = usual is MISSING or self._is_given_up(type(usual), prefix)
         chosen = list(asked)[-1] if asked else either.classes[0] if is_left else type(usual)
         if not self.lenient:
+            replaced = [name for name in replaced_by(chosen) if is_given(self.given.get(name))]
+            if replaced and asked:
+                raise ConflictError(replaced[0], asked[chosen])
+            if replaced:
+                chosen = either.classes[0]  # what is given replaces what was there before
             self._refuse_others(either, chosen, asked.get(chosen, ""), prefix)
         return self.part(chosen, usual if type(usual) is chosen else None, prefix)
 
@@ -284,10 +291,11 @@ class _Reader:
         return ""
 
     def refuse_unread(self, owner: Any) -> None:
-        """Refuse options that the value does not have; None is how a table says that one is not given."""
+        """Refuse options that the value does not have; None and an empty list say that one is not given."""
         for name, value in self.given.items():
             refuse_unknown_name("option", name, declared(owner))
-            if name not in self.used and not self.lenient and value is not None:
+            empty = value in ((), []) and declared(owner)[name].default in ((), MISSING)
+            if name not in self.used and not self.lenient and value is not None and not empty:
                 raise NoEffectError(name, value, self._reason_without(owner, name))
 
     def _reason_without(self, owner: Any, name: str) -> str:
@@ -303,6 +311,21 @@ class _Reader:
 def _option_of(owner: type[Any], field_name: str) -> str:
     """Return the name of the option that a field is."""
     return next(one.option for one in declarations(owner) if one.name == field_name)
+
+
+def replaced_by(owner: Any) -> tuple[str, ...]:
+    """Return the options, declared elsewhere, that say the same as an alternative in another way."""
+    return tuple(getattr(owner, "instead_of", ()))
+
+
+def replaced_options(value: Any) -> dict[str, str]:
+    """Return the options that parts of a value replace, each with the reason why it has no effect."""
+    replaced = dict.fromkeys(replaced_by(value), "")
+    for name in replaced:
+        replaced[name] = f"with {next(iter(table_of(value)))}"
+    for declaration in declarations(type(value)):
+        replaced |= replaced_options(getattr(value, declaration.name))
+    return replaced
 
 
 def is_given(value: Any) -> bool:

@@ -21,7 +21,6 @@ from slotwise.learning import Point
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig
-from slotwise.runs.config import renamed
 
 SEARCHED = ("schedule", "group_size", "delay", "seed")
 """The options that the answer decides, and the seed, of which a search takes several."""
@@ -124,10 +123,12 @@ def begin(folder: BatchFolder, base: RunConfig) -> None:
     if folder.is_new:
         folder.write_manifest({"parameters": options})
         return
+    searched = {name: value for name, value in base.options().items() if name in SEARCHED}
     with folder.reading_manifest():
-        parameters = renamed(folder.read_manifest()["parameters"])
-    for name, value in parameters.items():
-        if options.get(name) != value:
+        parameters = folder.read_manifest()["parameters"]
+        saved = RunConfig.from_saved({**searched, **parameters}).options() if parameters else {}
+    for name, value in json.loads(json.dumps(saved)).items():
+        if name not in SEARCHED and options.get(name) != value:
             allowed = f"another folder: the pilots of this one have {name} {value}"
             raise InputError("out", folder.path, allowed)
 

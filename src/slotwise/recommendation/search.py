@@ -134,7 +134,7 @@ def _write(answer: Recommendation, path: Path) -> None:
 def toml_of(config: RunConfig) -> str:
     """Return all options of a run as a TOML file for `slotwise train --config`."""
     lines = []
-    unused = {*config.unused(), *(["compute_slots"] if config.fleet.has_own_speeds else [])}
+    unused = {*config.without_effect(), *config.without_effect_here()}
     unused |= {*found_names(RunConfig), *found_names(type(config.dataset))}
     for name, value in spread(config.options()).items():
         if name == "absences":  # TOML has no null

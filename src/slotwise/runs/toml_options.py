@@ -10,11 +10,8 @@ from typing import Any
 
 from slotwise.errors import InputError, UserError, refuse_unknown_name, shown
 from slotwise.files import load_toml
-from slotwise.options import declared, found_names
-from slotwise.runs.config import RENAMED, RunConfig, known_options
-
-# Options that name a file or a folder.
-FILES = ("fleet_file", "data_folder")
+from slotwise.options import declared
+from slotwise.runs.config import RENAMED, RunConfig
 
 # Flags of commands that a file cannot have: they say where results go and how they are computed, not what.
 FLAGS_ONLY = (
@@ -45,8 +42,7 @@ def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, A
 
 def file_options() -> tuple[str, ...]:
     """Return the options of a run that a file may have: all but those that are found out."""
-    found_out = (*found_names(RunConfig), "slot_ms")
-    return tuple(option for option in known_options() if option not in found_out)
+    return tuple(name for name, option in RunConfig.declared_options().items() if not option.is_found)
 
 
 def tables() -> tuple[str, ...]:
@@ -70,8 +66,8 @@ def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = (
             raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
         is_table = isinstance(value, dict) and name in tables()
         options[name] = {k.replace("-", "_"): one for k, one in value.items()} if is_table else value
-    for name in (*FILES, *(name for name, option in declared(RunConfig).items() if option.names_file)):
-        if name in options:
+    for name, option in RunConfig.declared_options().items():
+        if option.names_file and name in options:
             options[name] = _relative_to(path.parent, options[name])
     return options
 
@@ -156,4 +152,4 @@ def in_words_of(path: Path, error: UserError) -> str:
     def name(parameter: str) -> str:
         return written.get(parameter, parameter.replace("_", "-"))
 
-    return error.described(name, " = ", known_options())
+    return error.described(name, " = ", RunConfig.known_options())

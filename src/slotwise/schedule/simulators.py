@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
-from slotwise.fleet.fleet_config import refuse_too_many_devices
+from slotwise.fleet.devices import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario
 from slotwise.schedule.link import BlockLink, FleetLink, Link
 from slotwise.schedule.policy import Policy

@@ -17,14 +17,16 @@ from slotwise.costs import POWER_PREFIX, Powers, powers_in
 from slotwise.errors import ConflictError, InputError, NoEffectError, refuse_unknown_name
 from slotwise.option_text import field_help, from_text
 from slotwise.options import Option, declared
+from slotwise.options.checks import option_names
 from slotwise.planning import SCHEDULES
-from slotwise.runs.config import GROUPS, RunConfig
+from slotwise.runs.config import RunConfig
 from slotwise.scenario import parse_group_sizes
 from slotwise.schedule.selections import SELECTIONS
+from slotwise.setting import Setting
 
 # The explorer's first case: the paper's devices and channel, with a deadline that is quick to train.
 CASE: Mapping[str, Any] = {"devices": 100, "group_size": 10, "compute_slots": 50, "deadline": 5_000}
-PLANNED = tuple(name for name in GROUPS if name in ("channel", "policy", "fleet", "link"))  # the schedule
+PLANNED = tuple(field.name for field in fields(Setting) if field.name != "seed")  # the schedule
 TRAINED = (  # further options, of a training
     *("data", "partition", "labels_per_device", "concentration", "samples_per_device", "network"),
     *("local_steps", "batch_size", "learning_rate", "aggregation", "seed"),
@@ -117,7 +119,7 @@ def controls() -> tuple[Control, ...]:
     usual = RunConfig().options() | dict(CASE)
     found = [control for group in PLANNED for control in _controls_of(group, usual)]
     found.sort(key=lambda control: FIRST.index(control.name) if control.name in FIRST else len(FIRST))
-    trained = {c.name: c for group in GROUPS for c in _controls_of(group, usual, "training")}
+    trained = {c.name: c for group in option_names(RunConfig) for c in _controls_of(group, usual, "training")}
     return (*found, *_power_controls(), *(trained[name] for name in TRAINED))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
 from slotwise.files import csv_text
+from slotwise.options import replaced_options
 from slotwise.planning import SCHEDULES
 from slotwise.report.gantt.chart import (
     SERVER,
@@ -120,8 +121,7 @@ def view(
 
 def _without_effect(config: RunConfig) -> dict[str, str]:
     """Return the options that have no effect with the others, with the reason."""
-    speeds = {"compute_slots": "if each device has its own speed"} if config.fleet.has_own_speeds else {}
-    return config.unused() | speeds
+    return config.without_effect() | config.without_effect_here()
 
 
 def _schedule(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None) -> Any:
@@ -219,9 +219,8 @@ def forms(config: RunConfig, given: Mapping[str, Any]) -> dict[str, str]:
 def shown_options(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that say everything: those of the case and those that were given."""
     names = dict.fromkeys([*CASE, "schedule", *given])
-    if config.fleet.has_own_speeds:
-        names.pop("compute_slots", None)
-    names.pop("group_size_changes", None)  # the group size says it
+    for name in (*replaced_options(config), "group_size_changes"):  # the group size says the latter
+        names.pop(name, None)
     table = config.options() | {"group_size": config.channel.group_size}
     if config.channel.group_size_changes:
         table["group_size"] = config.channel.group_size_text

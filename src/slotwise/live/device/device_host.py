@@ -273,7 +273,7 @@ def _announced_options(announced: str) -> dict[str, Any]:
 
     A server of a later version sends options that this one does not know only if the run uses them.
     """
-    from slotwise.runs.config import RENAMED, RunConfig, known_options  # noqa: PLC0415
+    from slotwise.runs.config import RENAMED, RunConfig  # noqa: PLC0415
 
     try:
         # No code is taken from the network: neither a task nor a rule, nor an order to attack.
@@ -281,7 +281,7 @@ def _announced_options(announced: str) -> dict[str, Any]:
         table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise NotUnderstood("its announcement cannot be read") from None
-    if unknown := set(table) - {*known_options(), *RENAMED}:
+    if unknown := set(table) - {*RunConfig.known_options(), *RENAMED}:
         names = ", ".join(sorted(ascii(name[:OPTION_NAME_LIMIT])[1:-1] for name in unknown))
         raise NotUnderstood(f"the run uses options that this version does not have: {names}")
     return table

@@ -84,7 +84,7 @@ class ServerConfig:
 class LivePlan:
     """What a live server plays: a configuration without simulated faults, and its timeline."""
 
-    TRAINED: ClassVar = ("dataset", "model", "training")  # parts that decide what a device trains
+    TRAINED: ClassVar = ("dataset", "model", "training", "seed")  # parts that decide what a device trains
 
     config: RunConfig
     timeline: Timeline

@@ -31,7 +31,6 @@ from slotwise.live.transport.broker import (
 from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder, SavedRun
-from slotwise.runs.config import REPLACED_BY
 from slotwise.runs.execution import build_task, check_task
 
 RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
@@ -102,10 +101,7 @@ def prepare_resume(path: Path | str, *, broker: BrokerOptions | None = None, **o
 
 def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of the run in a folder with the options in ``given`` on top."""
-    replaced = {name for option in given for name in REPLACED_BY.get(option, ())}
-    options = SavedRun.read(path).config.options()
-    kept = {name: value for name, value in options.items() if name not in replaced}
-    return RunConfig.from_options(given, defaults=kept)
+    return RunConfig.from_options(given, defaults=SavedRun.read(path).config.options())
 
 
 def new_live_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunFolder:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.errors import InputError, UserError
-from slotwise.fleet import Absence, Fleet, FleetConfig
+from slotwise.fleet import Absence, Devices, Fleet
 from slotwise.fleet.fleet_file import read_fleet
 from slotwise.scenario import Scenario
 
@@ -216,10 +216,10 @@ def test_a_fleet_that_cannot_be_made_is_refused(
 ) -> None:
     usual = {"devices": 3, "group_size": 1, "compute_slots": 2, "deadline": 50}
     with pytest.raises(InputError) as raised:
-        FleetConfig(**options).fleet(Scenario(**(usual | changes)))
+        Devices(**options).fleet(Scenario(**(usual | changes)))
     assert raised.value.parameter == parameter
 
 
 def test_equal_devices_without_faults_are_no_fleet() -> None:
     scenario = Scenario(devices=3, group_size=1, compute_slots=2, deadline=50)
-    assert FleetConfig().fleet(scenario) is None
+    assert Devices().fleet(scenario) is None

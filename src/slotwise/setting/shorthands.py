@@ -1,0 +1,136 @@
+"""Shorthands of a setting: compute slots from the speed of a device in samples or in cycles of its CPU."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
+from slotwise.fleet.battery import MOST_JOULES
+from slotwise.fleet.cpu import cpu_training
+from slotwise.fleet.devices import EVERY_SPEED
+from slotwise.fleet.fleet_file import FleetFile
+from slotwise.options import Shorthand, declared, is_given
+from slotwise.options.checks import LARGEST, whole
+from slotwise.radio import LINKS
+from slotwise.radio.rates import USUAL_SLOT_MS
+from slotwise.scenario import compute_slots
+
+DEFAULT_KAPPA = 1e-28
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplesPerSlot(Shorthand):
+    """A device's speed in samples.
+
+    Attributes:
+        samples_per_slot: q, a device's speed: compute slots = ceil(H·B/q). Instead of --compute-slots.
+        local_steps: H, steps of one local training.
+        batch_size: B, samples of one step.
+    """
+
+    panel: ClassVar[str] = "channel"
+    samples_per_slot: float
+    local_steps: int = 5
+    batch_size: int = 64
+
+    @classmethod
+    def replaces(cls) -> Sequence[str]:
+        """Return all other options of speeds."""
+        return (*EVERY_SPEED, *declared(FleetFile))
+
+    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Return the compute slots."""
+        return {"compute_slots": compute_slots(self.local_steps, self.batch_size, self.samples_per_slot)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpu(Shorthand):
+    """A device's speed in cycles of its CPU.
+
+    Attributes:
+        cycles_per_sample: CPU cycles of one sample: compute slots = ceil(H·B·cycles / (cycles of a slot)),
+            with --cpu-ghz and --cpu-slot-ms. Instead of --compute-slots.
+        cpu_ghz: Frequency f of the CPU in GHz.
+        cpu_slot_ms: Milliseconds of a slot. With a radio link that is --radio-slot-ms, and one is enough.
+        cpu_kappa: Effective capacitance: a cycle takes kappa·f² joules, which batteries pay. Instead of
+            --computing-joules.
+        local_steps: H, steps of one local training.
+        batch_size: B, samples of one step.
+    """
+
+    panel: ClassVar[str] = "fleet"
+    cycles_per_sample: float
+    cpu_ghz: float | None = None
+    cpu_slot_ms: float | None = None
+    cpu_kappa: float | None = None
+    local_steps: int = 5
+    batch_size: int = 64
+
+    @classmethod
+    def replaces(cls) -> Sequence[str]:
+        """Return all other options of speeds."""
+        return (*EVERY_SPEED, *declared(FleetFile), *list(declared(SamplesPerSlot))[:1])
+
+    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:
+        """Return compute slots, the joules of computing if kappa is given, and the duration of a slot."""
+        if self.cpu_ghz is None:
+            raise MissingError("cpu_ghz", "given together with cycles_per_sample")
+        found = self._slot(known)
+        slot_ms = found.get("slot_ms") or found.get("radio_slot_ms")
+        samples = whole("local_steps", self.local_steps) * whole("batch_size", self.batch_size)
+        try:
+            training = cpu_training(
+                samples=samples,
+                cycles_per_sample=self.cycles_per_sample,
+                hertz=_scaled("cpu_ghz", self.cpu_ghz, Fraction(10**9)),
+                kappa=DEFAULT_KAPPA if self.cpu_kappa is None else self.cpu_kappa,
+                slot_seconds=_scaled("cpu_slot_ms", slot_ms, Fraction(1, 1000)),
+            )
+        except InputError as error:
+            if error.parameter == "kappa":
+                error.rename("cpu_kappa")
+            raise
+        found["compute_slots"] = training.slots
+        if self.cpu_kappa is not None:
+            found["computing_joules"] = self._joules(training.joules_per_slot, known)
+        return found
+
+    def _slot(self, known: ChainMap[str, Any]) -> dict[str, Any]:
+        """Return the duration of a slot: that of the radio link, if uplinks depend on it."""
+        if known["radio_link"] not in LINKS or is_given(known["radio_threshold_db"]):
+            if self.cpu_slot_ms is None:
+                raise MissingError("cpu_slot_ms", "given together with cycles_per_sample")
+            return {"slot_ms": self.cpu_slot_ms}
+        given = known.maps[0].get("radio_slot_ms")
+        refuse_other_slot_ms(self.cpu_slot_ms, given)
+        usual = known["radio_slot_ms"] or USUAL_SLOT_MS
+        return {"radio_slot_ms": usual if self.cpu_slot_ms is None else self.cpu_slot_ms}
+
+    def _joules(self, joules: float, known: ChainMap[str, Any]) -> float:
+        """Return the joules of a slot of computing, if there are batteries that pay them."""
+        for name in ("computing_joules", "device_computing_joules"):
+            if is_given(known.maps[0].get(name)):
+                raise ConflictError("cpu_kappa", name)
+        if not (is_given(known["battery_joules"]) or is_given(known["device_battery_joules"])):
+            raise NoEffectError("cpu_kappa", self.cpu_kappa, "without batteries")
+        if joules > MOST_JOULES:
+            allowed = f"smaller: {joules:.3g} joules in a slot, and {MOST_JOULES:,.0f} are the most"
+            raise InputError("cpu_kappa", self.cpu_kappa, allowed)
+        return joules
+
+
+def refuse_other_slot_ms(cpu: float | None, radio: float | None) -> None:
+    """Raise an InputError if the slots of a CPU and of a radio are both known, and differ."""
+    if cpu is not None and radio is not None and cpu != radio:
+        raise InputError("cpu_slot_ms", cpu, f"{radio}, like radio_slot_ms, or omitted")
+
+
+def _scaled(name: str, value: Any, factor: Fraction) -> Fraction:
+    """Return a number in another unit, exactly as its decimal digits say: a product of floats is rounded."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
+        raise InputError(name, value, f"a number above 0 and below {LARGEST:,}")
+    return Fraction(str(value)) * factor
