@@ -207,7 +207,7 @@ MOST_DOUBLINGS = 1000  # of an SNR in a float64, which ends at 2^1024
 
 
 class Budget(NamedTuple):
-    """What the link, and not the channel, says of an uplink."""
+    """Bandwidth, slot length, transmit power and noise figure of an uplink, which the link knows."""
 
     hertz: float  # bandwidth
     seconds: float  # of a slot
