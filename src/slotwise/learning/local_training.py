@@ -63,9 +63,12 @@ class LocalTraining:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.local_steps == 1:  # at the first step w is w_start, and the mean of one gradient is the sum
-            unused = {"update": self.update != "sum", "proximal": getattr(self.optimizer, "proximal", 0.0)}
-            for name, value in unused.items():
-                if value:
+            usual = {
+                "update": (self.update, "sum"),
+                "proximal": (getattr(self.optimizer, "proximal", 0.0), 0.0),
+            }
+            for name, (value, without_effect) in usual.items():
+                if value != without_effect:
                     raise NoEffectError(name, value, "with local_steps 1")
 
     @property
