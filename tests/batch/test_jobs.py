@@ -1,5 +1,6 @@
 from collections import deque
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -33,10 +34,12 @@ class Script:
     """A worker that ends each job as a test says: with a reason, or with its own loss."""
 
     def __init__(self, executor: "Scripts") -> None:
-        self._executor = executor
+        self._executor, self._killed = executor, Event()
 
     def load(self) -> None:
-        pass
+        if self._executor.has_no_room and self._executor.begun:
+            assert self._killed.wait(60)
+            raise WorkerLost("killed while it waited for a core")
 
     def call(self, method: str, *arguments: Any) -> Any:
         if method == "begin":
@@ -53,7 +56,7 @@ class Script:
         return JobReport([JobProgress(1, 1)], {}, True, end)
 
     def kill(self) -> None:
-        pass
+        self._killed.set()
 
     def close(self) -> None:
         self._executor.closed = True
@@ -69,7 +72,7 @@ class Scripts(PoolExecutor):
         super().__init__()
         self.ends = deque(ends)
         self.begun: list[str] = []
-        self.closed = False
+        self.closed = self.has_no_room = False
 
     def divide(self, jobs: int) -> tuple[int, list[int]]:
         return 1, [1] * jobs
@@ -149,6 +152,19 @@ def test_when_asked_to_stop_no_other_job_is_started(folder: BatchFolder) -> None
     assert executor.begun in ([], ["large"])  # it may have begun before
     assert recorder.lines.count("stopping") == 1
     assert (executor.stopping, executor.closed, executor.checkpoint_every) == (True, True, 0.5)
+
+
+def test_a_job_that_lost_its_worker_and_waits_for_another_ends_when_asked_to_stop(
+    folder: BatchFolder,
+) -> None:
+    class StopsAfterLoss(Recorder):
+        def wants_stop(self) -> bool:
+            return "retried large" in self.lines
+
+    executor, recorder = Scripts(KILLED), StopsAfterLoss()
+    executor.has_no_room = True
+    assert run_jobs(folder, JOBS, executor, recorder) == ()
+    assert recorder.lines[1:] == ["started large", "retried large", "stopping", "ended large", "batch ended"]
 
 
 def test_the_end_is_told_also_if_the_executor_fails(

@@ -118,10 +118,10 @@ class PoolExecutor(Executor):
                 pool.add(work)
             pool.grow(min(workers, len(works)))
             try:
-                self._follow(works)
+                self._follow(works, pool)
             except KeyboardInterrupt:
-                self._stop(works)
-                self._follow(works)
+                self._stop(pool)
+                self._follow(works, pool)
                 raise
         finally:
             pool.close()
@@ -132,23 +132,22 @@ class PoolExecutor(Executor):
             Failure(work.job.run, reason) for work in ended if (reason := work.future.result()) is not None
         ]
 
-    def _follow(self, works: Sequence[_JobWork]) -> None:
+    def _follow(self, works: Sequence[_JobWork], pool: Pool) -> None:
         """Tell the observer what happens until all work has ended."""
         left = deque(works)
         while left or not self._events.empty():
             if not self.stopping and self.observer.wants_stop():
-                self._stop(works)
+                self._stop(pool)
             with suppress(queue.Empty):
                 self._events.get(timeout=POLL_SECONDS if left else 0)()
             # The futures say what has ended, because an interrupt may lose an event.
             while left and left[0].future.done():
                 left.popleft()
 
-    def _stop(self, works: Sequence[_JobWork]) -> None:
+    def _stop(self, pool: Pool) -> None:
         """Start no other job, and let those that are trained save what there is."""
         self.stopping = True
-        for work in works:
-            work.future.cancel()
+        pool.drop()
         self.observer.batch_stopping()
 
     def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
@@ -167,7 +166,7 @@ class _JobWork(Work[str | None]):
     def do(self, worker: Any) -> None:
         """Train the job; the worker is asked for news until it is over."""
         executor, job = self._executor, self.job
-        if executor.stopping:  # it has lost its worker meanwhile
+        if executor.stopping:
             self._end(None)
             return
         timeline = known_timeline(job.run.config)
@@ -205,6 +204,11 @@ class _JobWork(Work[str | None]):
             super().fail(error)
         else:
             self._end(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
+
+    def cancel(self) -> None:
+        """End the job as it is; one that has not begun is not told of."""
+        if not self.future.cancel():
+            self._end(None)
 
     def _end(self, reason: str | None) -> None:
         self._executor.tell(self._executor.observer.job_ended, self.job, reason)

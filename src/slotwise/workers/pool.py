@@ -174,6 +174,13 @@ class Pool:
         # Not under the lock: it may take long. `gone` does not change once it is set.
         work.fail(self.gone)
 
+    def drop(self) -> None:
+        """Cancel the work that waits for a worker."""
+        with self._changed:
+            dropped, self._waiting = list(self._waiting), deque()
+        for work in dropped:
+            work.cancel()
+
     def close(self) -> None:
         """Drop all work, and end the workers."""
         with self._changed:
