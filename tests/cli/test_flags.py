@@ -12,7 +12,7 @@ from slotwise.errors import InputError
 def test_a_list_that_begins_with_a_negative_number_is_refused_as_a_list(slotwise, tmp_path) -> None:
     code, _, errors = slotwise("train", "--device-samples", "-1,1", "--out", tmp_path / "run")
     assert (code, errors.count("\n")) == (2, 1)
-    assert "--device-samples -1: must be" in errors
+    assert "--device-samples -1 (number 1 of the list): must be" in errors
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -18,7 +18,7 @@ from slotwise.data import Dataset
 from slotwise.learning import Diverged, train
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
-from slotwise.runs.slot_duration import powers_of_run
+from slotwise.setting.slot_duration import powers_of_run
 
 ROOT = Path(__file__).parents[2]
 FOUND = object()  # the value of an option that is found in a file and never given

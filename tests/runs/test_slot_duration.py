@@ -8,7 +8,7 @@ from slotwise.batch import BatchSpec
 from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.runs import RunConfig
-from slotwise.runs.slot_duration import powers_of_run
+from slotwise.setting.slot_duration import powers_of_run
 
 CPU: dict[str, Any] = {"cycles_per_sample": 2e6, "cpu_ghz": 1.0}  # 0.64 s for 5 · 64 samples
 RADIO: dict[str, Any] = {"radio_link": "rate-adaptive"}

@@ -6,7 +6,7 @@ import pytest
 
 from slotwise.errors import InputError
 from slotwise.runs import RunConfig
-from slotwise.runs.slow_link import simulate_run
+from slotwise.setting.slow_link import simulate_run
 
 RADIO = {"radio_link": "rate-adaptive", "group_size": 10, "compute_slots": 50, "deadline": 150}
 

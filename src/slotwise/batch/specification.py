@@ -27,9 +27,9 @@ from slotwise.radio import RadioOptions
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import check_task
 from slotwise.runs.run_timeline import schedule_timeline
-from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.toml_options import in_words_of, toml_options
 from slotwise.scenario import option_names, whole
+from slotwise.setting.slot_duration import powers_of_run
 
 MOST_POINTS = 100_000
 MOST_SEEDS = 1_000  # given as a number

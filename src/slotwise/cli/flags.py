@@ -18,7 +18,7 @@ from slotwise.options.checks import field_types, option_names
 
 if TYPE_CHECKING:
     from slotwise.costs import Powers
-    from slotwise.runs.config import RunConfig
+    from slotwise.setting import Setting
 
 Command = Callable[..., int | None]
 
@@ -192,25 +192,18 @@ def refuse_with(other: str, given: Mapping[str, Any], hint: str = "") -> None:
             raise ConflictError(name, other, hint)
 
 
-def refuse_idle(options: Mapping[str, Any]) -> None:
-    """Refuse options of local training where nothing is trained, unless compute slots follow from them."""
-    for name in ("local_steps", "batch_size"):
-        if name in options and not {"samples_per_slot", "cycles_per_sample"} & options.keys():
-            raise NoEffectError(name, options[name], "without samples_per_slot, as nothing is trained")
-
-
 def size_flags() -> tuple[Flag, ...]:
     """Return the flags of your own task for commands that train nothing: it says the bits of its update."""
     return run_flags("model", only=("task", "task_options"))
 
 
-def refuse_idle_task(options: Mapping[str, Any], config: RunConfig) -> None:
+def refuse_idle_task(options: Mapping[str, Any], setting: Setting) -> None:
     """Refuse a task where nothing is trained, unless the slots of an uplink follow from its bits."""
-    if "task" in options and not getattr(config.link, "lacks_bits", False):
+    if "task" in options and not getattr(setting.link, "lacks_bits", False):
         raise NoEffectError("task", options["task"], "unless the slots of an uplink follow from its bits")
 
 
-def refuse_idle_seed(options: Mapping[str, Any], config: RunConfig) -> None:
+def refuse_idle_seed(options: Mapping[str, Any], config: Setting) -> None:
     """Refuse a seed where nothing is drawn from it for the schedule."""
     if "seed" in options and not config.schedule_depends_on_seed:
         raise NoEffectError("seed", options["seed"], "if nothing is drawn from it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,6 @@ from slotwise.cli.flags import (
     command,
     output,
     power_flags,
-    refuse_idle,
     refuse_idle_seed,
     refuse_idle_task,
     refuse_with,
@@ -30,13 +30,14 @@ from slotwise.costs import Costs
 from slotwise.errors import InputError
 from slotwise.options import declared
 from slotwise.planning import plan as make_plan
-from slotwise.radio import FixedSlots
+from slotwise.radio import FixedSlots, RadioOptions
 from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
 from slotwise.runs.config import RunConfig
-from slotwise.runs.slot_duration import powers_of_run
-from slotwise.runs.slow_link import simulate_run
 from slotwise.schedule import Synchronous, ready_policy
+from slotwise.setting import Setting
+from slotwise.setting.slot_duration import powers_of_run
+from slotwise.setting.slow_link import simulate_run
 
 if TYPE_CHECKING:
     from slotwise.schedule import Timeline
@@ -72,6 +73,16 @@ SLOTS = output("Show slots A to B-1 only; A: and :B are allowed. Default: as man
 OUT = output("Draw a picture instead: FILE.svg, .png or .html.", metavar="FILE")
 
 
+def _setting(options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> Setting:
+    """Return the setting; a run only if its link needs the bits of a model, that of --task or the paper's."""
+    size = {flag.name for flag in size_flags()}
+    setting = Setting.from_options({n: value for n, value in options.items() if n not in size}, defaults)
+    if isinstance(setting.link, RadioOptions) and setting.link.lacks_bits:
+        return RunConfig.from_options(options, defaults)
+    refuse_idle_task(options, setting)
+    return setting
+
+
 @command(*(flag for flag in PLAN_FLAGS if flag.name != "group_size"), *SPEED, *size_flags(), *power_flags())
 def plan(
     options: dict[str, Any],
@@ -86,14 +97,12 @@ def plan(
     simulated, and intentional delay is the automatic one. Over a radio the update is that of the paper's
     MNIST model, of --task, or of --radio-bits.
     """
-    refuse_idle(options)
     powers = take_powers(options)
     # All schedules are compared; only sync has participants to choose.
     schedule = {"schedule": "sync"} if "participation" in options else {}
-    config = RunConfig.from_options({**options, **schedule, "group_size": 1})
+    config = _setting({**options, **schedule, "group_size": 1})
     policy = ready_policy(config.policy, config.seed)
     refuse_idle_seed(options, config)
-    refuse_idle_task(options, config)
     channel = config.channel
     table = make_plan(
         devices=channel.devices,
@@ -138,15 +147,13 @@ def timeline(
         check_picture_path(out, (*SUFFIXES, ".html"))
     if as_json and out is None and slots is not None:
         raise InputError("slots", slots, "omitted with --json, which lists every round")
-    refuse_idle(options)
     given_powers = {flag.name: True for flag in power_flags() if flag.name in options}
     powers = take_powers(options)
     if out is not None and not as_json:
         costs_asked = {"per_device": per_device, **given_powers}
         refuse_with("out", costs_asked, "a picture shows no costs; --json does")
-    config = RunConfig.from_options(options, defaults=EXAMPLE)
+    config = _setting(options, EXAMPLE)
     refuse_idle_seed(options, config)
-    refuse_idle_task(options, config)
     if rounds is None and config.channel.deadline is None:
         rounds = 2 * config.channel.groups
     powers = powers and powers_of_run(powers, config)

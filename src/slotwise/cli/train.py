@@ -35,8 +35,8 @@ from slotwise.runs import RunConfig, RunFolder, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
-from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.toml_options import blaming_file, read_toml
+from slotwise.setting.slot_duration import powers_of_run
 from slotwise.tracking import TRACKERS, tracker
 
 CONFIG = output("TOML file with any of the options but those of Energy and Output; flags override the file.")

@@ -23,8 +23,8 @@ from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, MetricName, Target
 from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.runs import RunConfig
-from slotwise.runs.slot_duration import powers_of_run
 from slotwise.scenario import whole
+from slotwise.setting.slot_duration import powers_of_run
 
 
 def recommend(

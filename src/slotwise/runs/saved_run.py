@@ -22,8 +22,8 @@ from slotwise.runs.config import RunConfig
 from slotwise.runs.data_identity import DataUse
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_schedule import SavedSchedule
-from slotwise.runs.slot_duration import powers_of_run
 from slotwise.schedule import Timeline
+from slotwise.setting.slot_duration import powers_of_run
 
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1

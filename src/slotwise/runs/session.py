@@ -24,8 +24,8 @@ from slotwise.runs.config import RunConfig
 from slotwise.runs.execution import as_sent, build_task, try_own_code
 from slotwise.runs.run_folder import RunFolder, model_sha256
 from slotwise.runs.saved_run import Status
-from slotwise.runs.slow_link import simulate_run
 from slotwise.schedule import Timeline
+from slotwise.setting.slow_link import simulate_run
 from slotwise.user_code import describe_error, describe_value
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0

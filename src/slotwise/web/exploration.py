@@ -28,9 +28,9 @@ from slotwise.report.gantt.chart import (
     transfers,
 )
 from slotwise.runs.config import RunConfig
-from slotwise.runs.slot_duration import powers_of_run
-from slotwise.runs.slow_link import explained
 from slotwise.schedule import Simulator, Timeline, automatic_delay, case_of, most_uplinks
+from slotwise.setting.slot_duration import powers_of_run
+from slotwise.setting.slow_link import explained
 from slotwise.web.controls import CASE, effective
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second

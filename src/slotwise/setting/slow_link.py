@@ -11,8 +11,8 @@ import numpy as np
 from slotwise.errors import InputError, UserError
 from slotwise.options import choose, declared, table_of
 from slotwise.radio import LINK, RadioLink, RadioOptions, RateAdaptive
-from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline
+from slotwise.setting.setting import Setting
 
 GIVE_UP = "radio_give_up_slots"
 CHECKED_BLOCKS = 256  # over which the slots of an uplink are averaged
@@ -27,7 +27,7 @@ class _Culprit(NamedTuple):
     default: Any
 
 
-def simulate_run(config: RunConfig, rounds: int | None = None) -> Timeline:
+def simulate_run(config: Setting, rounds: int | None = None) -> Timeline:
     """Return the timeline of a run; if no round ends over a slow radio link, the InputError says why."""
     try:
         return config.simulate(rounds)
@@ -35,7 +35,7 @@ def simulate_run(config: RunConfig, rounds: int | None = None) -> Timeline:
         raise explained(config, error) from None
 
 
-def explained(config: RunConfig, error: InputError) -> InputError:
+def explained(config: Setting, error: InputError) -> InputError:
     """Return an error that names the option of the radio with whose default value a round would end.
 
     Of several, that with which it would end first. If there is none, the given error is right.
@@ -50,7 +50,7 @@ def explained(config: RunConfig, error: InputError) -> InputError:
     return InputError(worst.name, _text(worst.value), f"{_remedy(worst)}: {_reason(config, error)}")
 
 
-def _is_of_slow_link(config: RunConfig, error: InputError) -> bool:
+def _is_of_slow_link(config: Setting, error: InputError) -> bool:
     """Return whether an error is about limits that a slow link exceeds, and not about the link itself."""
     link = config.link
     if not isinstance(link, RadioOptions):
@@ -59,7 +59,7 @@ def _is_of_slow_link(config: RunConfig, error: InputError) -> bool:
     return error.parameter == "deadline" or (error.parameter == GIVE_UP and usual)
 
 
-def _reason(config: RunConfig, error: InputError) -> str:
+def _reason(config: Setting, error: InputError) -> str:
     if error.parameter == GIVE_UP:  # the link is too slow to be built
         return error.allowed.partition(": ")[2]
     link, channel = config.make_link(), config.channel
@@ -68,7 +68,7 @@ def _reason(config: RunConfig, error: InputError) -> str:
     return f"{takes}, and no round of {channel.group_size} ends by the deadline, {channel.deadline:,}"
 
 
-def _culprits(config: RunConfig) -> list[_Culprit]:
+def _culprits(config: Setting) -> list[_Culprit]:
     """Return the options of the radio that are not at their defaults and can be reset by themselves."""
     known, name_of_link = declared(LINK), {LINK.option: LINK.name_of(config.link)}
     table = table_of(config.link, LINK.prefix)
@@ -83,7 +83,7 @@ def _culprits(config: RunConfig) -> list[_Culprit]:
     return culprits
 
 
-def _round_slots(config: RunConfig, link: RadioLink) -> float:
+def _round_slots(config: Setting, link: RadioLink) -> float:
     """Return the slots of the first round if its uplinks are those of the median device; roughly."""
     channel = config.channel
     uplinks = channel.group_size / channel.sub_channels
