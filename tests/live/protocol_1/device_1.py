@@ -1,7 +1,4 @@
-"""Device that speaks protocol 1, as released at commit 9f12aed; never changed.
-
-Topics and wire format are the same in all versions: the published test vectors fix them.
-"""
+"""Device that speaks protocol 1, as released at commit 9f12aed; never changed."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 
 import numpy as np
+from messages_1 import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.quantisation import Packing, packing_of
-from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
 
 TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]

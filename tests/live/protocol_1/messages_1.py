@@ -1,0 +1,215 @@
+"""Topics and wire format of protocol 1, as released at commit 9f12aed; never changed.
+
+A broker's access rules follow from the topics alone. Device n publishes below ``from/n/`` and nowhere else;
+it reads ``to/n/`` and the messages below ``all/`` that are for it. The server publishes below ``to/`` and
+``all/``, and reads ``from/`` and ``all/call``, where another server may announce a run.
+
+A broadcast is one publish whose topic names its receivers, each in its seat: ``all/model/-/2/-/4`` is for
+devices 2 and 4. Device 4 subscribes once to every topic with a 4 in the fourth seat, so that the broker sends
+a model to its receivers only. From the 101st on, devices share seats.
+
+A message is a label, some text fields and at most one array, float32 or packed. Its frame is a safetensors
+file: eight bytes of length, a JSON header, raw little-endian numbers. Nothing in it can be executed, and any
+safetensors reader can open it. Label and fields are in its ``__metadata__``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from slotwise.aggregation import Vector
+from slotwise.errors import InputError
+
+FromDevice = Literal["here", "gone", "ready", "update"]
+ToDevice = Literal["call", "work", "grant", "rest", "out"]
+ToAll = Literal["call", "model", "end"]
+
+ROOT = "slotwise"
+DEFAULT_NAME = "trial"  # of the channel
+SEATS = 100  # mosquitto accepts topics of 200 levels, EMQX of 128
+EMPTY = "-"
+MAX_DEVICES = 10_000  # their numbers fit into a broadcast, and each has a connection
+
+LENGTH_BYTES = 8
+HEADER_LIMIT = 4 << 20  # bytes; a broadcast names its receivers
+ARRAY, PACKED = "vector", "packed"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of one channel; several runs may share a broker under different names."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
+            raise InputError("name", self.name, "at most 64 letters, digits, dots, dashes and underscores")
+
+    @property
+    def root(self) -> str:
+        """The common prefix of all topics."""
+        return f"{ROOT}/{self.name}"
+
+    def client_id(self, client: str) -> str:
+        """Return an MQTT client identifier; the broker keeps one connection for each."""
+        return f"{self.root.replace('/', '-')}-{client}"
+
+    def from_device(self, device: int | str, kind: FromDevice | Literal["+"]) -> str:
+        """Return the topic on which a device publishes messages of a kind."""
+        return f"{self.root}/from/{device}/{kind}"
+
+    def to_device(self, device: int | Literal["+"], kind: ToDevice | Literal["+"]) -> str:
+        """Return the topic of the server's messages for one device."""
+        return f"{self.root}/to/{device}/{kind}"
+
+    def to_all(self, kind: ToAll | Literal["#"]) -> str:
+        """Return the topic of the server's messages for all devices."""
+        return f"{self.root}/all/{kind}"
+
+    def to_receivers(self, receivers: Iterable[int]) -> list[str]:
+        """Return the topics of a broadcast: one, or more if receivers share a seat.
+
+        Without receivers, only clients that subscribe to everything receive it.
+        """
+        rows: list[dict[int, str]] = [{}]
+        for device in receivers:
+            seat = (device - 1) % SEATS
+            row = next((row for row in rows if seat not in row), None)
+            if row is None:
+                rows.append(row := {})
+            row[seat] = str(device)
+        levels = ([row.get(seat, EMPTY) for seat in range(max(row, default=-1) + 1)] for row in rows)
+        return ["/".join([self.to_all("model"), *taken]) for taken in levels]
+
+    def as_receiver(self, device: int) -> str:
+        """Return the subscription with which a device receives the broadcasts that are for it."""
+        return f"{self.to_all('model')}{'/+' * ((device - 1) % SEATS)}/{device}/#"
+
+    def sender(self, topic: str) -> tuple[int, str] | None:
+        """Return the device and the kind of a device's message; None for any other topic."""
+        parts = topic.removeprefix(f"{self.root}/from/").split("/")
+        if len(parts) != 2 or not re.fullmatch("[1-9][0-9]{0,9}", parts[0]):
+            return None
+        return int(parts[0]), parts[1]
+
+    def kind(self, topic: str) -> str:
+        """Return the kind of a server's message."""
+        branch, *rest = topic.removeprefix(f"{self.root}/").split("/")
+        return rest[0 if branch == "all" else -1] if rest else ""
+
+
+class BadFrame(ValueError):
+    """Bytes that are not a frame. The message never quotes the sender."""
+
+
+class Label(NamedTuple):
+    """The part that every message has, so that nothing is inferred from its time of arrival."""
+
+    run: str
+    device: int = 0  # sender or receiver; 0 for all devices
+    round: int = 0
+    version: int = 0  # of the model
+    training: int = 0  # updates that the device has delivered before
+
+
+class Work(NamedTuple):
+    """Training number ``training`` of a device, on model ``version``."""
+
+    version: int
+    training: int
+
+    def __str__(self) -> str:
+        return f"{self.version}:{self.training}"
+
+
+class Frame(NamedTuple):
+    """A decoded message; a packed array is left to the reader to unpack."""
+
+    label: Label
+    fields: Mapping[str, str]
+    vector: Vector | None = None
+    packed: bytes | None = None
+
+    @property
+    def work(self) -> Work:
+        """The work that the label names."""
+        return Work(self.label.version, self.label.training)
+
+
+def encode(label: Label, numbers: Vector | bytes | None = None, /, **fields: str) -> bytes:
+    """Return the frame of a message; ``numbers`` as bytes are packed already."""
+    metadata = {name: str(value) for name, value in label._asdict().items()} | fields
+    header: dict[str, Any] = {"__metadata__": metadata}
+    body = b""
+    if isinstance(numbers, bytes):
+        body = numbers
+        header[PACKED] = {"dtype": "U8", "shape": [len(body)], "data_offsets": [0, len(body)]}
+    elif numbers is not None:
+        body = np.ascontiguousarray(numbers, dtype="<f4").tobytes()
+        header[ARRAY] = {"dtype": "F32", "shape": [len(numbers)], "data_offsets": [0, len(body)]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % LENGTH_BYTES)  # so that the numbers are aligned
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text + body
+
+
+def digest(vector: Vector) -> str:
+    """Return a checksum that tells two models of one run apart."""
+    return f"{crc32(np.ascontiguousarray(vector, dtype='<f4').tobytes()):08x}"
+
+
+def decode(payload: bytes) -> Frame:
+    """Return the message in a frame; its numbers may be infinite or NaN.
+
+    Raises:
+        BadFrame: the bytes are not what `encode` writes.
+    """
+    length = int.from_bytes(payload[:LENGTH_BYTES], "little")
+    if len(payload) < LENGTH_BYTES or length > min(HEADER_LIMIT, len(payload) - LENGTH_BYTES):
+        raise BadFrame("no header")
+    body = payload[LENGTH_BYTES + length :]
+    try:
+        header = json.loads(payload[LENGTH_BYTES : LENGTH_BYTES + length])
+    except (ValueError, RecursionError):
+        raise BadFrame("header is not JSON") from None
+    if not isinstance(header, dict):
+        raise BadFrame("header is not a table")
+    metadata = header.pop("__metadata__", None)
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise BadFrame("no label")
+    try:
+        run = metadata.pop("run")
+        numbers = {name: int(metadata.pop(name)) for name in Label._fields[1:]}
+    except (KeyError, ValueError):
+        raise BadFrame("incomplete label") from None
+    if min(numbers.values()) < 0:
+        raise BadFrame("negative number in the label")
+    label = Label(run, **numbers)
+    if not header and not body:
+        return Frame(label, metadata)
+    if set(header) == {PACKED}:
+        _check_array(header[PACKED], "U8", 1, body)
+        return Frame(label, metadata, packed=body)
+    if set(header) != {ARRAY}:
+        raise BadFrame("unexpected array")
+    _check_array(header[ARRAY], "F32", 4, body)
+    return Frame(label, metadata, np.frombuffer(body, dtype="<f4").astype(np.float32))
+
+
+def _check_array(entry: object, dtype: str, width: int, body: bytes) -> None:
+    """Raise BadFrame unless the header's entry describes these bytes."""
+    if not isinstance(entry, dict):
+        raise BadFrame("unexpected array")
+    if entry.get("dtype") != dtype:
+        raise BadFrame(f"numbers are not {dtype}")
+    shape = entry.get("shape")
+    if not (isinstance(shape, list) and len(shape) == 1 and type(shape[0]) is int):
+        raise BadFrame("array is not a vector")
+    if len(body) != width * shape[0] or entry.get("data_offsets") != [0, len(body)]:
+        raise BadFrame("wrong number of bytes")
