@@ -1,6 +1,5 @@
 """Devices that come and go in ways that could leave the channel stuck."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,17 +72,6 @@ def test_nobody_ever_there_is_a_users_mistake() -> None:
     fleet = unequal(2, 2, 2, absences=tuple(Absence(n, 0) for n in (1, 2, 3)))
     with pytest.raises(InputError, match=r"^absences = 3 in all: "):
         simulate(THREE, fleet=fleet, rounds=1)
-
-
-def test_a_deadline_before_the_fleets_first_round_is_a_users_mistake() -> None:
-    with pytest.raises(InputError, match=r"^deadline = 4: "):
-        simulate(replace(THREE, deadline=4), fleet=unequal(5, 5, 5))
-
-
-def test_a_channel_that_loses_nearly_everything_stops_at_the_deadline() -> None:
-    fleet = unequal(2, 2, 2, uplink_loss=1 - 1e-12)
-    with pytest.raises(InputError, match="deadline"):
-        simulate(replace(THREE, deadline=5_000), fleet=fleet)
 
 
 def test_a_fleet_of_another_size_is_refused() -> None:

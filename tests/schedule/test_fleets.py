@@ -226,10 +226,10 @@ def test_who_finished_first_sends_first_and_the_channel_does_not_wait_meanwhile(
 @given(case=cases(), shuffle=st.randoms(use_true_random=False))
 def test_the_order_of_events_within_a_slot_means_nothing(case: Case, shuffle: random.Random) -> None:
     class Shuffling(Scheduler):
-        def step(self, events: Iterable[Event], slot: int = 0) -> Action | None:
+        def actions(self, events: Iterable[Event], slot: int = 0) -> list[Action]:
             mixed = list(events)
             shuffle.shuffle(mixed)
-            return super().step(mixed, slot)
+            return super().actions(mixed, slot)
 
     scenario, options = case.scenario, dict(case.options)
     policy: Any

@@ -277,7 +277,22 @@ class _OtherArguments(Asynchronous):
 
 
 @pytest.mark.parametrize("policy", [_Unbound(), _OtherArguments()], ids=["none", "arguments"])
-def test_a_policy_without_a_delivery_is_a_user_error(policy: Asynchronous) -> None:
-    scenario = Scenario(devices=4, group_size=2, compute_slots=2, deadline=30)
+@pytest.mark.parametrize("event_by_event", [False, True])
+@pytest.mark.parametrize("compute_slots", [(2, 2), (2, 3)], ids=["equal", "unequal"])
+def test_a_policy_without_a_delivery_is_a_user_error(
+    policy: Asynchronous, event_by_event: bool, compute_slots: tuple[int, int]
+) -> None:
+    scenario = Scenario(devices=2, group_size=1, compute_slots=2, deadline=30)
+    fleet = Fleet(compute_slots=compute_slots, link_slots=(1, 1))
     with pytest.raises(UserError):
-        simulate(scenario, policy, event_by_event=True)
+        simulate(scenario, policy, fleet=fleet, event_by_event=event_by_event)
+
+
+class _HalfDelayed(Asynchronous):
+    def delivery(self, scenario, fleet, rounds):  # type: ignore[no-untyped-def]
+        return Books([(0, [1])], [])
+
+
+def test_a_built_in_policy_with_another_delivery_follows_it() -> None:
+    timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), _HalfDelayed(), rounds=3)
+    assert timeline.device.tolist() == [1]

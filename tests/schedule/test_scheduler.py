@@ -49,10 +49,6 @@ def test_a_round_is_granted_uplink_by_uplink_and_closed_by_a_broadcast_to_its_se
     ]
 
 
-def test_the_same_events_give_the_same_actions() -> None:
-    assert play(FixedDelay(4, 2)) == play(FixedDelay(4, 2))
-
-
 @pytest.mark.parametrize("order", list(permutations(ready(5, slot=3) + ready(2, 4, slot=4))))
 def test_the_order_of_events_within_a_call_does_not_matter(order: tuple[Ready, ...]) -> None:
     scheduler = started(group_size=3)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from random_links import FadingLink
 
-from slotwise import Asynchronous, IntentionalDelay, Scenario, Synchronous
+from slotwise import Asynchronous, IntentionalDelay, Scenario, Synchronous, simulate
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import Policy, Simulator, case_of, simulator_of
 from slotwise.schedule.selections import best_channel, largest_age, round_robin
@@ -54,4 +54,5 @@ def test_equal_devices_are_a_fleet_like_any_other() -> None:
     assert "compute_slots" not in vars(equal)  # a million of them are three numbers
     assert pickle.loads(pickle.dumps(equal)) == equal == listed
     assert replace(equal, jitter=0.1) == replace(listed, jitter=0.1)
-    assert case_of(SCENARIO, listed, None)[0].as_dict() == listed.as_dict()
+    assert case_of(SCENARIO, SAID, None)[0] == equal
+    assert simulate(SCENARIO, fleet=SAID) == simulate(SCENARIO)

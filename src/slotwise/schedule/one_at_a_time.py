@@ -14,7 +14,7 @@ from math import inf
 
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.policy import Booking, Delivery, Policy, bound_delivery
 from slotwise.schedule.timeline import Record, Timeline
 
 _AT_ONCE = -1  # a turn before every slot
@@ -23,7 +23,7 @@ _NONE_ABSENT: frozenset[int] = frozenset()
 
 def one_at_a_time(scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None) -> Timeline:
     """Return the timeline, empty if no round fits; only where `sends_one_at_a_time` holds."""
-    delivery = policy.delivery(scenario, fleet, rounds)
+    delivery = bound_delivery(policy, scenario, fleet, rounds)
     simulation = OneAtATime(scenario, delivery, fleet)
     for _ in islice(simulation.rounds(scenario.deadline), rounds):
         pass

@@ -18,7 +18,7 @@ from slotwise.schedule.just_in_time import just_in_time_timeline
 from slotwise.schedule.link import BlockLink, FleetLink, Link
 from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policies import POLICY, IntentionalDelay, Participation, ready_policy
-from slotwise.schedule.policy import Batched, Delay, Policy
+from slotwise.schedule.policy import Batched, Delay, Policy, bound_delivery
 from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.selections import best_channel
 from slotwise.schedule.simulators import Simulator, refuse_too_many_blocks, simulator_of
@@ -99,8 +99,9 @@ def timeline_of(
     refuse_too_many_blocks(scenario, rounds, link)
     simulator = Simulator.EVENTS if event_by_event else simulator_of(scenario, policy, fleet, link)
     if simulator is Simulator.BATCHES:
-        delivery = cast("Batched", policy.delivery(scenario, fleet, rounds))
-        return batches_timeline(scenario, policy.name, delivery, fleet, rounds)
+        delivery = bound_delivery(policy, scenario, fleet, rounds)
+        if hasattr(delivery, "batches"):  # otherwise it is that of a user's subclass
+            return batches_timeline(scenario, policy.name, cast("Batched", delivery), fleet, rounds)
     if simulator is Simulator.JUST_IN_TIME:
         return just_in_time_timeline(scenario, cast("IntentionalDelay", policy), fleet, rounds)
     if simulator is Simulator.ONE_AT_A_TIME:

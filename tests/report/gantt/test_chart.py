@@ -100,14 +100,6 @@ def test_overlapping_keeps_whole_intervals(six_async: Timeline) -> None:
     assert len(seen) == 6
 
 
-@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
-def test_the_event_by_event_timeline_has_the_same_activities(schedule: str) -> None:
-    scenario = Scenario(devices=7, group_size=3, compute_slots=4, link_slots=2)
-    quick = activities(simulate(scenario, schedule, rounds=9))
-    slow = activities(simulate(scenario, schedule, rounds=9, event_by_event=True))
-    assert list(quick) == list(slow)
-
-
 @st.composite
 def timelines(draw: st.DrawFn) -> Timeline:
     devices = draw(st.integers(1, 9))
