@@ -191,7 +191,7 @@ class _Unevaluated(TaskWrapper):
 def steps_per_second(timeline: Timeline, task: Task, workers: int) -> float:
     """Return the SGD steps per second of training along the timeline, without evaluations."""
     began = time.perf_counter()
-    train(timeline, _Unevaluated(task), workers=workers)
+    train(timeline, _Unevaluated(task), workers=workers, evaluate_every=timeline.last_slot)
     return len(timeline) * SGD.local_steps / (time.perf_counter() - began)
 
 

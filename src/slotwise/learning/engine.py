@@ -25,11 +25,14 @@ from slotwise.learning.history import Diverged, History, Interrupted, Point, unf
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.task import NO_METRICS, DeviceState, Evaluation, Task, TrainingResult, update_of
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
+from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
 from slotwise.options import loaded, resolved
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
 from slotwise.user_code import check_arguments
+
+EVALUATIONS = 100  # of a training, by default
 
 
 class TrainingObserver(BaseObserver):
@@ -53,7 +56,7 @@ def train(
     task: Task,
     *,
     aggregation: Aggregation | str = mean,
-    workers: int | WorkerPlan = 1,
+    workers: int | WorkerPlan | None = None,
     evaluate_every: int | None = None,
     resume: History | None = None,
     observer: BaseObserver | None = None,
@@ -69,9 +72,9 @@ def train(
         aggregation: Rule that combines the updates of a round; a name such as "fedavg" gives a built-in rule
             with its default options.
         workers: Local trainings computed in parallel, one thread each; or another plan: `Processes`, or
-            `RayActors` for a cluster. The result does not depend on it.
+            `RayActors` for a cluster. The result does not depend on it. Default: all cores.
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
-            set; None evaluates the first and the last model only.
+            set. Default, as in a run: a hundredth of the deadline, or of the timeline if it has none.
         resume: State to continue from, instead of w_0.
         observer: Is told of every round and evaluation, and may end the training early.
 
@@ -80,8 +83,14 @@ def train(
         Interrupted: a KeyboardInterrupt (Ctrl-C) ended the training.
     """
     observer = TrainingObserver.of(observer)
+    slots = timeline.scenario.deadline or timeline.last_slot
     with Training(
-        timeline, task, aggregation=aggregation, workers=workers, evaluate_every=evaluate_every, resume=resume
+        timeline,
+        task,
+        aggregation=aggregation,
+        workers=available_cores() if workers is None else workers,
+        evaluate_every=evaluation_interval(slots) if evaluate_every is None else evaluate_every,
+        resume=resume,
     ) as training:
         observer.run_started(timeline, resume)
         try:
@@ -307,6 +316,11 @@ def rule_of(aggregation: Aggregation | str) -> Aggregation:
     rule: Aggregation = loaded(aggregation)
     check_arguments("aggregation", rule, 2, 3)
     return rule
+
+
+def evaluation_interval(slots: int) -> int:
+    """Return the slots between evaluations of a training that takes so many: a hundredth, by default."""
+    return max(1, slots // EVALUATIONS)
 
 
 def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:

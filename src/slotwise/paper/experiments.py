@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Self
 from slotwise.batch.job import Run, distinct
 from slotwise.data import DataName, InputScale
 from slotwise.errors import InputError
+from slotwise.learning.engine import EVALUATIONS
 from slotwise.learning.local_training import LocalUpdate
 from slotwise.runs import RunConfig
-from slotwise.runs.config import EVALUATIONS
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate
 

@@ -37,7 +37,6 @@ from slotwise.setting.shorthands import Cpu, SamplesPerSlot
 
 __all__ = ["RENAMED", "RunConfig"]
 
-EVALUATIONS = 100  # of a run, by default
 # The paper's experiments: what differs from the defaults for each data set.
 PAPER_CASES: Mapping[str, Mapping[str, Any]] = {
     "mnist": {},
@@ -233,7 +232,9 @@ class RunConfig(Setting):
     @property
     def slots_between_evaluations(self) -> int:
         """``evaluate_every``, or a hundredth of the deadline: a model is evaluated at most once."""
-        return self.evaluate_every or max(1, self.deadline // EVALUATIONS)
+        from slotwise.learning.engine import evaluation_interval  # noqa: PLC0415  (plans do without)
+
+        return self.evaluate_every or evaluation_interval(self.deadline)
 
 
 # Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.

@@ -27,7 +27,7 @@ from slotwise.schedule.timeline import Timeline
 
 def simulate(
     scenario: Scenario,
-    policy: Policy | str = "async",
+    policy: Policy | str = "idfl",
     *,
     rounds: int | None = None,
     fleet: Fleet | None = None,
