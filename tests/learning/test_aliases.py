@@ -110,9 +110,11 @@ def test_reused_arrays_give_the_same_models(workers: Any, expected: History) -> 
 def test_reused_arrays_give_the_same_models_after_a_resume(expected: History) -> None:
     task, rule = Reusing(), ReusingMomentum()
     with pytest.raises(Interrupted) as caught:
-        train(TIMELINE, task, aggregation=rule, evaluate_every=1, observer=Stopping())
+        train(TIMELINE, task, aggregation=rule, workers=1, evaluate_every=1, observer=Stopping())
     part = caught.value.history
-    again = train(TIMELINE, Reusing(), aggregation=ReusingMomentum(), evaluate_every=1, resume=part)
+    again = train(
+        TIMELINE, Reusing(), aggregation=ReusingMomentum(), workers=1, evaluate_every=1, resume=part
+    )
     assert bits(again) == bits(expected)
 
 

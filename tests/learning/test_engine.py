@@ -436,7 +436,7 @@ def test_a_local_training_is_told_the_model_it_starts_from_and_the_slot_of_that_
             return update
 
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", rounds=9)
-    train(timeline, Noted(least_squares(6, 0)))
+    train(timeline, Noted(least_squares(6, 0)), workers=1)
     complete = [0, *timeline.broadcast_end.tolist()]
     columns = (timeline.device, timeline.training, timeline.version)
     rows = zip(*(column.tolist() for column in columns), strict=True)
