@@ -99,6 +99,8 @@ class FleetPlan:
     def as_dict(self) -> dict[str, Any]:
         """Return the figures by name, schedule by schedule."""
         figures = {name: totals._asdict() for name, totals in self.schedules.items()}
+        for totals in figures.values():
+            del totals["slots"]  # the deadline bounds all of them
         sizes = {"group_size": self.scenario.group_size, "groups": self.scenario.groups}
         return {**sizes, **figures, **_usage_as_dict(self.costs)}
 
@@ -152,11 +154,7 @@ def plan(
         raise InputError("group_sizes", "none", "at least one group size")
     slots: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
     scenarios = [Scenario(devices=count, group_size=s, sub_channels=sub_channels, **slots) for s in sizes]
-    policies: dict[str, Policy] = {
-        "sync": Synchronous(selection=selection, participation=participation).ready(seed),
-        "async": Asynchronous(selection=selection).ready(seed),
-        "idfl": IntentionalDelay(selection=selection).ready(seed),
-    }
+    policies = _policies(selection, participation, seed)
     given = fleet.fleet(scenarios[0], seed) if isinstance(fleet, Devices) else fleet
     cases = [_Case(one, *case_of(one, given, link and link(one)), policies) for one in scenarios]
     closed = all(case.simulator is Simulator.BATCHES for case in cases)
@@ -175,6 +173,15 @@ def plan(
         known = f"at least {shortest}, the slots of the shortest first round"
         raise InputError("deadline", deadline, known if closed else "long enough for a first round to end")
     return table
+
+
+def _policies(selection: Any, participation: Participation, seed: int) -> dict[str, Policy]:
+    """Return the policies that are compared."""
+    return {
+        "sync": Synchronous(selection=selection, participation=participation).ready(seed),
+        "async": Asynchronous(selection=selection).ready(seed),
+        "idfl": IntentionalDelay(selection=selection).ready(seed),
+    }
 
 
 class _Case(NamedTuple):

@@ -74,12 +74,14 @@ class Flag:
             help=self.help,
             group=self.panel,
             show_default=default if self.default not in (None, ()) else False,
-            converter=_convert,
+            converter=_convert_table if self.hint is dict else _convert,
             n_tokens=1,
             accepts_keys=False,
             allow_leading_hyphen=_is_list(self.hint),  # -1,2 is a wrong list and no option
         )
-        hint = self.hint if NoneType in get_args(self.hint) else self.hint | None
+        # To cyclopts a table is text: it would look for the keys of a dict among its own flags.
+        plain = str if self.hint is dict else self.hint
+        hint = plain if NoneType in get_args(plain) else plain | None
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[hint, described]
         )
@@ -217,6 +219,11 @@ def _convert(hint: Any, tokens: Sequence[Token]) -> Any:
     """Convert the text of a flag; numbers are read strictly, lists are separated by commas."""
     name = tokens[0].keyword.lstrip("-").replace("-", "_") if tokens[0].keyword else "value"
     return from_text(name, tokens[0].value, hint)
+
+
+def _convert_table(hint: Any, tokens: Sequence[Token]) -> Any:  # noqa: ARG001
+    """Convert the parameters of a function, written as text."""
+    return _convert(dict, tokens)
 
 
 def whole_number(hint: Any, tokens: Sequence[Token]) -> int:  # noqa: ARG001

@@ -294,8 +294,9 @@ class _Reader:
         """Refuse options that the value does not have; None and an empty list say that one is not given."""
         for name, value in self.given.items():
             refuse_unknown_name("option", name, declared(owner))
-            empty = value in ((), []) and declared(owner)[name].default in ((), MISSING)
-            if name not in self.used and not self.lenient and value is not None and not empty:
+            if name in self.used or self.lenient or value is None:
+                continue
+            if is_given(value) or declared(owner)[name].default not in ((), MISSING):
                 raise NoEffectError(name, value, self._reason_without(owner, name))
 
     def _reason_without(self, owner: Any, name: str) -> str:
@@ -330,7 +331,7 @@ def replaced_options(value: Any) -> dict[str, str]:
 
 def is_given(value: Any) -> bool:
     """Return whether a value in a table gives an option: None and empty lists say that it is not given."""
-    return value is not None and value not in ((), [])
+    return value is not None and not (isinstance(value, list | tuple) and not value)
 
 
 def _first_missed(path: Path, chosen: Mapping[str, str]) -> tuple[int, str]:
