@@ -76,7 +76,17 @@ SLOW = {  # they load data, compile networks or start processes
     "torch_models": Tiny("--repeats 1 --rounds 1 --models cnn", ONE_THREAD),
 }
 # What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/.
-NOT_RUN = ("chaos", "device_footprint", "explorer", "flower", "fuzz", "mqtt", "scale", "workers")
+NOT_RUN = (
+    "chaos",
+    "cifar10_from_npm",
+    "device_footprint",
+    "explorer",
+    "flower",
+    "fuzz",
+    "mqtt",
+    "scale",
+    "workers",
+)
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

@@ -115,27 +115,32 @@ def flags_of(
 
 
 def run_flags(
-    *groups: str, only: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
+    *groups: str,
+    only: Sequence[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+    owner: type[Setting] | None = None,
 ) -> tuple[Flag, ...]:
     """Return the flags of some groups of a run's options (all of them if none is named), with shorthands.
 
-    ``only`` are the options wanted, of any group; ``defaults`` are shown instead of those of `RunConfig`.
+    ``only`` are the options wanted, of any group; ``defaults`` are shown instead of those of ``owner``, the
+    class whose options they are: `RunConfig`, or `Setting` for a command that trains nothing.
     """
-    from slotwise.runs.config import RunConfig  # noqa: PLC0415  (not for slotwise device)
+    if owner is None:
+        from slotwise.runs.config import RunConfig  # noqa: PLC0415  (not for slotwise device)
 
-    usual, known = RunConfig().options() | dict(defaults or {}), declared(RunConfig)
-    flags: list[Flag] = []
+        owner = RunConfig
+    usual, known = owner().options() | dict(defaults or {}), declared(owner)
+    flags: dict[str, Flag] = {}
     for group in groups or tuple(PANELS):
         options = [option for option in known.values() if option.part == group]
-        for kind in RunConfig.shorthands:
+        for kind in owner.shorthands:
             own = declared(kind) if kind.panel == group else {}
             options += [option for name, option in own.items() if name not in known]
-        flags += [
-            _flag_of(option, PANELS[group], usual.get(option.name, option.default))
-            for option in options
-            if option.has_flag
-        ]
-    return tuple(flag for flag in flags if not only or flag.name in only)
+        for option in options:
+            if option.has_flag:
+                default = usual.get(option.name, option.default)
+                flags.setdefault(option.name, _flag_of(option, PANELS[group], default))
+    return tuple(flag for flag in flags.values() if not only or flag.name in only)
 
 
 def _flag_of(option: Option, panel: Group, default: Any) -> Flag:
@@ -196,7 +201,10 @@ def refuse_with(other: str, given: Mapping[str, Any], hint: str = "") -> None:
 
 def size_flags() -> tuple[Flag, ...]:
     """Return the flags of your own task for commands that train nothing: it says the bits of its update."""
-    return run_flags("model", only=("task", "task_options"))
+    from slotwise.learning.models import TASK, OwnTask  # noqa: PLC0415  (not for slotwise device)
+
+    options = [option for option in declared(OwnTask).values() if option.name.startswith(TASK.option)]
+    return tuple(_flag_of(option, PANELS["model"], None) for option in options)
 
 
 def refuse_idle_task(options: Mapping[str, Any], setting: Setting) -> None:

@@ -33,7 +33,6 @@ from slotwise.planning import plan as make_plan
 from slotwise.radio import FixedSlots, RadioOptions
 from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
-from slotwise.runs.config import RunConfig
 from slotwise.schedule import Synchronous, ready_policy
 from slotwise.setting import Setting
 from slotwise.setting.slot_duration import powers_of_run
@@ -44,19 +43,13 @@ if TYPE_CHECKING:
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
-# The speed of devices may follow from these.
-SPEED = run_flags("training", "seed", only=("local_steps", "batch_size", "seed"))
 PLAN_FLAGS = [
     flag
-    for flag in run_flags("channel", "policy", "fleet", "link")
-    if flag.name != "bits_per_slot"
+    for flag in run_flags(owner=Setting)
+    if flag.name != "group_size"
     and (flag.panel is not PANELS["policy"] or flag.name in declared(Synchronous))
 ]
-TIMELINE_FLAGS = [
-    flag
-    for flag in run_flags("channel", "policy", "fleet", "link", defaults=EXAMPLE)
-    if flag.name != "bits_per_slot"
-]
+TIMELINE_FLAGS = run_flags(owner=Setting, defaults=EXAMPLE)
 
 GROUP_SIZE = Parameter(
     help="S, uplinks per round; repeat for several. Default: all divisors of N.",
@@ -78,12 +71,14 @@ def _setting(options: Mapping[str, Any], defaults: Mapping[str, Any] | None = No
     size = {flag.name for flag in size_flags()}
     setting = Setting.from_options({n: value for n, value in options.items() if n not in size}, defaults)
     if isinstance(setting.link, RadioOptions) and setting.link.lacks_bits:
+        from slotwise.runs.config import RunConfig  # noqa: PLC0415  (slow to import)
+
         return RunConfig.from_options(options, defaults)
     refuse_idle_task(options, setting)
     return setting
 
 
-@command(*(flag for flag in PLAN_FLAGS if flag.name != "group_size"), *SPEED, *size_flags(), *power_flags())
+@command(*PLAN_FLAGS, *size_flags(), *power_flags())
 def plan(
     options: dict[str, Any],
     *,
@@ -129,7 +124,7 @@ def plan(
         console.print("costs skipped for this size; add --usage to compute them")
 
 
-@command(*TIMELINE_FLAGS, *SPEED, *size_flags(), *power_flags())
+@command(*TIMELINE_FLAGS, *size_flags(), *power_flags())
 def timeline(
     options: dict[str, Any],
     *,

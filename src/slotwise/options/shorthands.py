@@ -62,13 +62,11 @@ def expand(
     known = ChainMap(chosen, dict(usual), _defaults(shared))
     origin: dict[str, str] = {}
     replaced: dict[str, str] = {}
-    for kind in kinds:
+    used = [kind for kind in kinds if is_given(given.get(next(iter(declared(kind)))))]
+    _refuse_idle(kinds, used, {name: given[name] for name in alone if is_given(given.get(name))})
+    for kind in used:
         names = list(declared(kind))
         own = {name: given[name] for name in names if name in alone and is_given(given.get(name))}
-        if not own:
-            continue
-        if names[0] not in own:
-            raise NoEffectError(*next(iter(own.items())), f"without {names[0]}")
         for other in kind.replaces():
             if is_given(given.get(other)):
                 raise ConflictError(names[0], other)
@@ -82,6 +80,16 @@ def expand(
         origin |= dict.fromkeys(determined, names[0])
         chosen |= determined
     return chosen, origin
+
+
+def _refuse_idle(
+    kinds: Sequence[type[Shorthand]], used: Sequence[type[Shorthand]], given: Mapping[str, Any]
+) -> None:
+    """Refuse options of shorthands whose first option is not given."""
+    for kind in kinds:
+        for name in declared(kind):
+            if name in given and not any(name in declared(other) for other in used):
+                raise NoEffectError(name, given[name], f"without {next(iter(declared(kind)))}")
 
 
 def _defaults(options: Mapping[str, Option]) -> dict[str, Any]:
