@@ -189,3 +189,13 @@ def test_a_first_model_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="finite"):
         build_task(RunConfig.from_options(options("own_nan:Task")))
+
+
+def test_the_rate_of_the_link_counts_the_bits_of_your_own_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    options = {"task": EXAMPLE, "devices": 10, "group_size": 2, "bits_per_slot": 1000}
+    whole = RunConfig.from_options(options)
+    update, model = whole.message_bits()
+    assert (whole.channel.link_slots, update) == (-(-model // 1000), model)
+    quantised = RunConfig.from_options({**options, "bits": 8})
+    assert quantised.fleet.uplinks.uplink_slots == -(-quantised.message_bits()[0] // 1000)

@@ -25,11 +25,11 @@ from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8
-from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of, quantised_bits
+from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, quantised_bits
 from slotwise.learning.task import Task
 from slotwise.options import Range, Shorthand, declared, names_of, resolved
-from slotwise.options.checks import LARGEST, checked
-from slotwise.radio import RadioOptions
+from slotwise.options.checks import LARGEST, checked, whole
+from slotwise.radio import LINK, RadioOptions
 from slotwise.scenario import parse_group_sizes
 from slotwise.setting import Setting
 from slotwise.setting.setting import RENAMED
@@ -59,22 +59,16 @@ class BitsPerSlot(Shorthand):
 
     @classmethod
     def replaces(cls) -> Sequence[str]:
-        """Return all other options of links, and the models whose size is not known."""
-        models = [model.chosen_by for model in MODEL.classes if model.is_own]
-        return ("link_slots", *names_of(Devices, "uplinks"), "radio_link", *models)
+        """Return all other options of links."""
+        return ("link_slots", *names_of(Devices, "uplinks"), LINK.option)
 
     def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:
         """Return the slots of a broadcast in 32 bits and of an uplink in fewer."""
-        concerned = (*names_of(RunConfig, "dataset"), *names_of(RunConfig, "model"), "devices", "bits")
-        given = {name: known[name] for name in concerned if known[name] is not None}
-        # Only the network of this configuration is used; a group size of 1 fits any number of devices.
-        sized = RunConfig.from_saved({"group_size": 1, **given})
-        network, rate = sized.network(), self.bits_per_slot
-        slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}
-        if sized.bits != UNQUANTISED:
-            arrays = len(network.parameter_shapes)
-            slots["uplink_slots"] = link_slots_of(network.parameters, sized.bits, rate, arrays)
-        return slots
+        # Only the model of this configuration is used; a group size of 1 fits any number of devices.
+        sized = RunConfig.from_saved({**known.maps[1], **known.maps[0], "group_size": 1})
+        rate, (update, model) = whole("bits_per_slot", self.bits_per_slot), sized.message_bits()
+        slots = {"link_slots": -(-model // rate)}
+        return slots if sized.bits == UNQUANTISED else slots | {"uplink_slots": -(-update // rate)}
 
 
 @dataclass(frozen=True, kw_only=True)
