@@ -85,6 +85,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "Scenario": lambda: SCENARIO,
     "Fleet": lambda: FLEET,
     "Devices": sw.Devices,
+    "Setting": sw.Setting,
     "Absence": lambda: sw.Absence(1, 2, 3),
     "Batteries": lambda: BATTERIES,
     "BatteryBalance": lambda: sw.BatteryBalance.of(timeline()),

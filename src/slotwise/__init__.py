@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         Waiting,
         simulate,
     )
+    from slotwise.setting import Setting
     from slotwise.tracking import tracker
     from slotwise.web.timeline_view import timeline_view
     from slotwise.web.web_server import explore
@@ -92,6 +93,7 @@ _MODULES = {
     "battery_balance": ("BatteryBalance",),
     "planning": ("plan", "Plan"),
     "radio": ("RadioLink", "read_trace", "write_trace"),
+    "setting": ("Setting",),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
     "schedule.policy": ("Delivery",),
     "schedule.selections": ("Selection", "Waiting"),
@@ -153,12 +155,14 @@ _MODULES = {
     "live.calibration": ("calibrate", "Calibration"),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
-_PACKAGES = ("data", "radio", "live", "learning")  # whose other names are theirs, as in sw.data.KLabels
+# Packages whose other names are theirs, as in sw.data.KLabels, by their names here.
+_PACKAGES = {name: name for name in ("data", "fleet", "learning", "live", "radio", "schedule")}
+_PACKAGES["rules"] = "aggregation"
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
     "Scenario", "compute_slots", "Fleet", "Devices", "Absence", "Batteries", "BatteryBalance",
-    "RadioLink", "read_trace", "write_trace",
+    "RadioLink", "read_trace", "write_trace", "Setting",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
     "train", "Task", "TrainingStart", "TrainingResult", "Evaluation", "History", "Point", "Diverged",
@@ -181,7 +185,7 @@ __all__ = [  # noqa: RUF022  (grouped by use)
 def __getattr__(name: str) -> Any:
     """Import a public name from the module that defines it."""
     if name in _PACKAGES:
-        return import_module(f"slotwise.{name}")
+        return import_module(f"slotwise.{_PACKAGES[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
     with import_module("slotwise.extras").importing():

@@ -13,7 +13,8 @@ from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
 from slotwise.fleet import Devices, Fleet
 from slotwise.notebook import Displayable
-from slotwise.scenario import Scenario, whole
+from slotwise.options.checks import whole
+from slotwise.scenario import Scenario
 from slotwise.schedule import (
     Asynchronous,
     FleetLink,

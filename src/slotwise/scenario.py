@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 from types import NoneType
 from typing import Annotated, Any
 
-from slotwise.errors import InputError, NoEffectError
+from slotwise.errors import InputError
 from slotwise.options import NoFlag, OrText
 from slotwise.options.checks import (
-    LARGEST,
-    LARGEST_NUMBER,
-    LARGEST_SEED,
-    check_fields,
-    checked,
-    field_types,
-    option_names,
     whole,
     whole_number,
 )
-
-__all__ = [  # the checks, too, for the modules that still import them from here
-    "LARGEST",
-    "LARGEST_NUMBER",
-    "LARGEST_SEED",
-    "Scenario",
-    "check_fields",
-    "checked",
-    "compute_slots",
-    "field_types",
-    "option_names",
-    "parse_group_sizes",
-    "refuse_unused",
-    "whole",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,15 +158,3 @@ def _checked_changes(changes: Any) -> tuple[tuple[int, int], ...]:
         found.append((slot, size))
         before = slot
     return tuple(found)
-
-
-def refuse_unused(config: Any) -> None:
-    """Raise a NoEffectError for an option without effect that differs from its default.
-
-    ``config.unused()`` returns the names of the options that have no effect on the others' choice, each with
-    the reason. Their default values pass, because run.json lists all options.
-    """
-    usual = {field.name: field.default for field in fields(config)}
-    for name, reason in config.unused().items():
-        if getattr(config, name) != usual[name]:
-            raise NoEffectError(name, getattr(config, name), reason)

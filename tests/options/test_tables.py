@@ -27,8 +27,8 @@ from slotwise.options import (
     spread,
 )
 from slotwise.options import table_of as table
+from slotwise.options.checks import check_fields
 from slotwise.runs import RunConfig
-from slotwise.scenario import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation.rule import Contribution, Vector
 from slotwise.errors import InputError
 from slotwise.options import Range
-from slotwise.scenario import LARGEST_NUMBER, check_fields
+from slotwise.options.checks import LARGEST_NUMBER, check_fields
 
 ROUNDING = 1e-9  # more than that of trim·S: 0.29 · 100 is below 29
 BLOCK = 1 << 16  # coordinates sorted at once: the updates of a round are not copied as a whole

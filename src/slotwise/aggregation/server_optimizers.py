@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation.means import sample_weighted_update
 from slotwise.aggregation.rule import Contribution, RuleState, Vector
 from slotwise.options import Range
-from slotwise.scenario import LARGEST_NUMBER, check_fields
+from slotwise.options.checks import LARGEST_NUMBER, check_fields
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from slotwise.aggregation.rule import Contribution, RuleState, Vector
 from slotwise.options import Choice, Range
-from slotwise.scenario import LARGEST_NUMBER, check_fields
+from slotwise.options.checks import LARGEST_NUMBER, check_fields
 
 Discount = Callable[[int], float]
 

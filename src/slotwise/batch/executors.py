@@ -22,9 +22,9 @@ from slotwise.batch.job_worker import (
 from slotwise.errors import InputError, UserError
 from slotwise.learning.workers import WorkerPlan
 from slotwise.machine import available_cores, refuse_too_many_processes
+from slotwise.options.checks import whole
 from slotwise.runs.run_timeline import known_timeline
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
-from slotwise.scenario import whole
 from slotwise.workers import ATTEMPTS, Pool, ProcessWorker, Terms, Work, Worker, WorkerLost, WorkersGone
 
 POLL_SECONDS = 0.2  # how often the observer is asked whether to stop

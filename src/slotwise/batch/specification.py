@@ -23,12 +23,12 @@ from slotwise.errors import ConflictError, InputError, MissingError, UserError, 
 from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
 from slotwise.options import declared, spread
+from slotwise.options.checks import option_names, whole
 from slotwise.radio import RadioOptions
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import check_task
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.toml_options import in_words_of, toml_options
-from slotwise.scenario import option_names, whole
 from slotwise.setting.slot_duration import powers_of_run
 
 MOST_POINTS = 100_000

@@ -25,13 +25,14 @@ from slotwise.cli.flags import (
 from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.files import check_writable, write_atomically
 from slotwise.options import choose
+from slotwise.options.checks import whole
 from slotwise.report.bound_figure import CONSTANT_NAMES, bound_figure, print_case
 from slotwise.report.plotting import picture_kind
 from slotwise.report.progress import StageProgress
 from slotwise.runs import RunFolder
 from slotwise.runs.bound_case import BoundCase, estimate_constants
 from slotwise.runs.config import RunConfig
-from slotwise.scenario import Scenario, whole
+from slotwise.scenario import Scenario
 from slotwise.schedule import POLICY, Delay
 from slotwise.theory.bound import Constants, Setting
 

@@ -19,7 +19,7 @@ from slotwise.errors import InputError
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.machine import available_cores, refuse_too_many_processes
-from slotwise.scenario import option_names, whole
+from slotwise.options.checks import option_names, whole
 
 BROKER, DEVICES = panel("Broker"), panel("Devices")
 FLAGS = (

@@ -21,10 +21,10 @@ from slotwise.live.calibration import Calibration, CalibrationConfig, check_flee
 from slotwise.live.calibration import calibrate as measure
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.option_text import field_help
+from slotwise.options.checks import whole
 from slotwise.report.number_text import percent
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
-from slotwise.scenario import whole
 
 NEW, CHANGE = panel("New enrolment"), panel("Changes")
 LOGIN = "Clients log in with certificates or with passwords (the default)."

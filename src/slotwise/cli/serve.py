@@ -22,12 +22,12 @@ from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.serving import PreparedRun, config_like, prepare_resume, prepare_serve
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.observer import BaseObserver, Observers
+from slotwise.options.checks import option_names
 from slotwise.report.number_text import counted, loss_text, percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.toml_options import blaming_file
-from slotwise.scenario import option_names
 from slotwise.web.live_page import PageOptions, live_page
 
 BROKER, SERVER, PAGE = panel("Broker"), panel("Server"), panel("Page")

@@ -16,8 +16,8 @@ from rich.table import Table
 from slotwise.cli.flags import AsJson, Quiet, number, whole_number
 from slotwise.data import TITLES, Dataset, FetchedName, dataset_path, fetch_dataset, import_dataset
 from slotwise.errors import InputError
+from slotwise.options.checks import whole
 from slotwise.report.tables import table_console
-from slotwise.scenario import whole
 
 REPEATS = Parameter(help="Turns to take the median of.", converter=whole_number, show_default=True)
 SECONDS = Parameter(help="Seconds of one measurement.", converter=number, show_default=True)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from slotwise.errors import InputError
-from slotwise.scenario import LARGEST, LARGEST_NUMBER, whole
+from slotwise.options.checks import LARGEST, LARGEST_NUMBER, whole
 
 
 class CpuTraining(NamedTuple):

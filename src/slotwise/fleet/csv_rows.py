@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from slotwise.errors import UserError, shown
 from slotwise.option_text import read_number
-from slotwise.scenario import LARGEST
+from slotwise.options.checks import LARGEST
 
 MOST_SHOWN = 40  # characters of a field in a message, enough to find it
 

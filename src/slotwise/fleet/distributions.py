@@ -15,8 +15,8 @@ from typing import Literal, get_args
 from slotwise.errors import InputError
 from slotwise.fleet.fleet import Absence
 from slotwise.option_text import read_number, read_whole_number
+from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
 from slotwise.random_streams import SchedulePurpose, chance
-from slotwise.scenario import LARGEST, LARGEST_SEED, whole
 
 Distribution = Callable[[float], int]
 """The inverse of a distribution function: whole slots, at least 1, from a number in [0, 1)."""

@@ -19,8 +19,9 @@ import numpy as np
 
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet.battery import Batteries
+from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.random_streams import SchedulePurpose, chance, chances
-from slotwise.scenario import LARGEST_SEED, Scenario, whole
+from slotwise.scenario import Scenario
 
 Retransmission = Literal["next-turn", "at-once", "erasure"]
 _AT_ONCE = 64  # random numbers of one purpose and device that are drawn at once

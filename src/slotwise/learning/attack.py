@@ -18,7 +18,7 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
 from slotwise.learning.task import Task, TaskWrapper, TrainingStart
 from slotwise.options import Choice, Range
-from slotwise.scenario import LARGEST_NUMBER, check_fields, whole
+from slotwise.options.checks import LARGEST_NUMBER, check_fields, whole
 
 
 @dataclass(frozen=True)

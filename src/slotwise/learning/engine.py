@@ -28,7 +28,7 @@ from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
 from slotwise.options import loaded, resolved
-from slotwise.scenario import whole
+from slotwise.options.checks import whole
 from slotwise.schedule import Timeline
 from slotwise.user_code import check_arguments
 

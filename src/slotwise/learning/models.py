@@ -10,7 +10,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.extras import MODELS, require
 from slotwise.learning.networks import NETWORK, Cnn, Network
 from slotwise.options import Choice, Either, Range, UserFunction, loaded
-from slotwise.scenario import LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST_SEED, check_fields
 from slotwise.user_code import describe_error
 
 if TYPE_CHECKING:

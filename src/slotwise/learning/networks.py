@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from slotwise.errors import InputError
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.options import Choice, Range
-from slotwise.scenario import check_fields
+from slotwise.options.checks import check_fields
 
 STAGES = ((16, 1), (32, 2), (64, 2))  # channels and stride of each stage of a ResNet-8
 Shape = tuple[int, int, int]

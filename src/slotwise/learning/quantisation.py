@@ -20,7 +20,7 @@ from slotwise.aggregation import Vector
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
 from slotwise.learning.task import FLOAT_BITS, Task, TaskWrapper, TrainingStart
-from slotwise.scenario import whole
+from slotwise.options.checks import whole
 
 UNQUANTISED = FLOAT_BITS
 FEWEST_BITS = 2  # a sign and one bit

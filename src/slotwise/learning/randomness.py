@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.options.checks import LARGEST_SEED
 from slotwise.random_streams import Purpose
-from slotwise.scenario import LARGEST_SEED
 
 __all__ = ["LARGEST_SEED", "Purpose", "draw_batches", "generator"]
 

@@ -22,7 +22,7 @@ from slotwise.extras import importing
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
 from slotwise.learning.optimizer import Optimizer, Step
 from slotwise.learning.task import Evaluation, Task, TrainingStart
-from slotwise.scenario import LARGEST_SEED, whole
+from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.user_code import describe_error, describe_value
 
 with importing():

@@ -19,9 +19,9 @@ from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.extras import require
 from slotwise.observer import BaseObserver
+from slotwise.options.checks import whole
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.runs.data_identity import refuse_mixed_data
-from slotwise.scenario import whole
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from slotwise.files import write_atomically
 from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
 from slotwise.options import found_names, spread
+from slotwise.options.checks import whole
 from slotwise.planning import divisors
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, MetricName, Target
 from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.runs import RunConfig
-from slotwise.scenario import whole
 from slotwise.setting.slot_duration import powers_of_run
 
 

@@ -11,10 +11,10 @@ from slotwise.learning.estimation import Measurement, Progress, SgdTask, measure
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.networks import Logistic
 from slotwise.machine import available_cores
+from slotwise.options.checks import whole
 from slotwise.runs.config import RunConfig, beyond_the_paper
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import RunFolder
-from slotwise.scenario import whole
 from slotwise.schedule import Policy, Timeline
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from slotwise.errors import UserError
 from slotwise.options import Choice, loaded
-from slotwise.scenario import LARGEST, Scenario
+from slotwise.options.checks import LARGEST
+from slotwise.scenario import Scenario
 from slotwise.schedule.link import (
     BlockLink,
     Floats,

@@ -16,7 +16,8 @@ import numpy as np
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.options import Choice, Derived, UserFunction, loaded
-from slotwise.scenario import LARGEST_SEED, Scenario, check_fields, whole
+from slotwise.options.checks import LARGEST_SEED, check_fields, whole
+from slotwise.scenario import Scenario
 from slotwise.schedule.free_delay import automatic_delay
 from slotwise.schedule.just_in_time import just_in_time_delivery
 from slotwise.schedule.policy import Booking, Delay, Delivery, FixedDelay, Policy

@@ -9,7 +9,8 @@ from typing import Any, NoReturn, cast
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.options import allowed_names, choose
-from slotwise.scenario import LARGEST_SEED, Scenario, whole
+from slotwise.options.checks import LARGEST_SEED, whole
+from slotwise.scenario import Scenario
 from slotwise.schedule.batches import batches_timeline
 from slotwise.schedule.checked_link import checked_link, refuse_incomplete_link
 from slotwise.schedule.events import event_timeline, planned_delivery

@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.fleet.devices import refuse_too_many_devices
-from slotwise.scenario import LARGEST, Scenario
+from slotwise.options.checks import LARGEST
+from slotwise.scenario import Scenario
 from slotwise.schedule.link import BlockLink, FleetLink, Link
 from slotwise.schedule.policy import Policy
 from slotwise.schedule.selections import Selection, best_channel, largest_age, proportional_fair

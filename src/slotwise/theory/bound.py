@@ -17,7 +17,8 @@ from math import inf, isfinite, sqrt
 from typing import Any
 
 from slotwise.errors import InputError
-from slotwise.scenario import Scenario, whole
+from slotwise.options.checks import whole
+from slotwise.scenario import Scenario
 
 LARGEST_CONSTANT = 1e30  # products of several constants must stay within the range of floats
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError, UserError
 from slotwise.extras import require
-from slotwise.scenario import whole
+from slotwise.options.checks import whole
 
 if TYPE_CHECKING:
     import uvicorn

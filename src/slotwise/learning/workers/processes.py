@@ -27,7 +27,7 @@ from slotwise.learning.workers.threads import (
     train_all,
 )
 from slotwise.machine import refuse_too_many_processes
-from slotwise.scenario import whole
+from slotwise.options.checks import whole
 from slotwise.user_code import describe_error
 from slotwise.workers import (
     Pool,

@@ -17,7 +17,7 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation
 from slotwise.learning.workers.processes import RemoteWorkers, TaskWorker
 from slotwise.learning.workers.threads import Trained, TrainingJob, WorkerPlan, Workers
-from slotwise.scenario import whole
+from slotwise.options.checks import whole
 from slotwise.workers.ray_cluster import RayCluster, RayWorker, worker_count
 
 START_TIMEOUT = 120.0  # seconds without any worker

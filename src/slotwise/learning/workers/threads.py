@@ -14,7 +14,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation, TrainingResult, TrainingStart
-from slotwise.scenario import whole
+from slotwise.options.checks import whole
 
 NO_STATES: Mapping[int, DeviceState] = {}
 

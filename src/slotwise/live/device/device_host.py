@@ -22,8 +22,7 @@ from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
 from slotwise.options import Range, found_names, loaded, names_of, resolved
-from slotwise.options.checks import check_fields
-from slotwise.scenario import whole
+from slotwise.options.checks import check_fields, whole
 from slotwise.user_code import is_function_name, load_function
 
 if TYPE_CHECKING:
