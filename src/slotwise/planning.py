@@ -164,10 +164,7 @@ def plan(
     if closed and usage is None and size > QUICKLY_COUNTED:
         counted = ()
     for case in cases:
-        if counted or not closed:
-            refuse_too_many_uplinks(case.scenario, None, case.fleet, case.simulator)
-        elif not case.scenario.divides:  # no closed form
-            refuse_too_many_groups(case.scenario)
+        case.refuse_if_too_large(simulated=bool(counted) or not closed)
     table = PlanTable(_plan(case, counted, powers, closed=closed) for case in cases)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
@@ -199,6 +196,13 @@ class _Case(NamedTuple):
         values = self.fleet, self.link
         found = {simulator_of(self.scenario, policy, *values) for policy in self.policies.values()}
         return found.pop() if len(found) == 1 else Simulator.EVENTS
+
+    def refuse_if_too_large(self, *, simulated: bool) -> None:
+        """Raise an InputError if there is too much to simulate, or to search for the free delay."""
+        if simulated:
+            refuse_too_many_uplinks(self.scenario, None, self.fleet, self.simulator)
+        elif not self.scenario.divides:  # no closed form
+            refuse_too_many_groups(self.scenario)
 
 
 def divisors(number: int) -> list[int]:
