@@ -73,16 +73,9 @@ class BitsPerSlot(Shorthand):
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(Setting):
-    """One training run. The defaults are the MNIST case of the paper with a group size of 10.
+    """One training run: a setting with what is trained. The defaults are the MNIST case of the paper.
 
     Attributes:
-        channel: Devices and channel.
-        policy: The schedule: sync, async, idfl, or your own policy as module:function.
-        fleet: How devices differ.
-        link: Links over a fading channel: rate-adaptive (an uplink takes the slots until its bits are
-            through), fixed-rate (it takes --link-slots and is lost below a threshold), or your own as
-            module:function. Default: no radio, and uplinks take fixed slots.
-        seed: Random seed of model, partition, batches, participation and fleet.
         dataset: Data set and its partition.
         model: Network, or your own task.
         training: Local training.
@@ -94,7 +87,6 @@ class RunConfig(Setting):
         bits: Bits of each number of an update; 32 sends it unchanged.
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
             set. Default: a hundredth of the deadline.
-        slot_ms: Milliseconds of a slot, found from the options of a CPU. Only joules depend on it.
     """
 
     shorthands: ClassVar[tuple[type[Shorthand], ...]] = (BitsPerSlot, FleetFile, SamplesPerSlot, Cpu)
