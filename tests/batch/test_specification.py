@@ -269,6 +269,25 @@ def test_another_way_to_give_a_speed_replaces_the_common_one(read: Read) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("option", "kept"),
+    [
+        ("absences = [[1, 5, 9]]", {"compute_slots": 7, "link_slots": 3}),
+        ('link-distribution = "uniform:1:6"', {"compute_slots": 7, "link_slots": 3, "uplink_slots": None}),
+        ('compute-distribution = "uniform:1:6"', {"link_slots": 3, "uplink_slots": 2}),
+        ("samples-per-slot = 2", {"compute_slots": 4, "link_slots": 3, "uplink_slots": 2}),
+        ('radio-link = "fixed-rate"', {"compute_slots": 7, "link_slots": 3}),
+    ],
+)
+def test_only_other_ways_to_say_the_same_thing_are_replaced(
+    read: Read, option: str, kept: dict[str, object]
+) -> None:
+    uplinks = "" if "radio" in option else "uplink-slots = 2\n"
+    spec = read(f'compute-slots = 7\nlink-slots = 3\n{uplinks}[[case]]\nname = "a"\n{option}')
+    options = spec.runs[0].config.options()
+    assert {name: options.get(name) for name in kept} == kept
+
+
 def test_a_batch_can_be_built_in_python() -> None:
     config = RunConfig.from_options({"devices": 4, "group_size": 2, "deadline": 200, "channels": [2, 3]})
     powers = Powers(computing=1, sending=1, receiving=1)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -22,7 +23,7 @@ from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
-from slotwise.options import declared, spread
+from slotwise.options import declared, rivals, spread
 from slotwise.options.checks import option_names, whole
 from slotwise.radio import RadioOptions
 from slotwise.runs import RunConfig
@@ -36,8 +37,6 @@ MOST_SEEDS = 1_000  # given as a number
 CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"
 # A wrong name is a mistake, and no combination that may be skipped.
 NAMES = {"schedule", "selection", "aggregation"}
-# Different ways to say the same thing: one in a case replaces all of them at the top of the file.
-ALTERNATIVES = tuple({next(iter(declared(kind))), *kind.replaces()} for kind in RunConfig.shorthands)
 Options = Mapping[str, Any]
 
 
@@ -141,10 +140,23 @@ def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
         except InputError as error:
             raise UserError(f"case number {number}: {error}") from error
         own = _toml_table(path, table)
-        replaced = {option for group in ALTERNATIVES if group & own.keys() for option in group}
-        kept = {option: value for option, value in common.items() if option not in replaced}
-        cases[name] = _split_case(name, {**kept, **own})
+        cases[name] = _split_case(name, _overridden(common, own))
     return _expand(path.parent, [*cases.values()], seeds, powers, skip)
+
+
+def _overridden(common: Options, own: Options) -> dict[str, Any]:
+    """Return the options of a case: one of its own replaces those that say the same thing in another way."""
+    replaced = {option for pair in _alternatives() if pair & own.keys() for option in pair}
+    return {**{name: value for name, value in common.items() if name not in replaced}, **own}
+
+
+@cache
+def _alternatives() -> frozenset[frozenset[str]]:
+    """Return pairs of options that say the same thing in different ways, such as the speed of a device."""
+    shorthands = {next(iter(declared(kind))): kind.replaces() for kind in RunConfig.shorthands}
+    pairs = {frozenset((name, other)) for name, others in shorthands.items() for other in others}
+    concerned = frozenset().union(*pairs)
+    return frozenset(pairs | {pair for pair in rivals(RunConfig) if pair <= concerned})
 
 
 def _toml_table(path: Path, table: Options, others: Sequence[str] = ()) -> dict[str, Any]:

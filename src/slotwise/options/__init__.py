@@ -32,6 +32,7 @@ from slotwise.options.tables import (
     nested,
     replaced_options,
     resolved,
+    rivals,
     spread,
     table_of,
 )
@@ -41,5 +42,5 @@ __all__ = [
     "Choice", "Derived", "Either", "FileName", "Found", "Named", "NoFlag", "Option", "OrText", "Range",
     "Shorthand", "StandsFor", "UserFunction", "allowed_names", "blaming", "build", "choose", "declared",
     "expand", "flat", "found_names", "is_given", "loaded", "names_of", "nested", "replaced_options",
-    "resolved", "spread", "table_of",
+    "resolved", "rivals", "spread", "table_of",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field
 from functools import wraps
+from itertools import permutations, product
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -317,6 +318,17 @@ def _option_of(owner: type[Any], field_name: str) -> str:
 def replaced_by(owner: Any) -> tuple[str, ...]:
     """Return the options, declared elsewhere, that say the same as an alternative in another way."""
     return tuple(getattr(owner, "instead_of", ()))
+
+
+def rivals(owner: type[Any]) -> Iterator[frozenset[str]]:
+    """Yield pairs of options of a class that cannot be given together: they belong to two alternatives."""
+    for declaration in declarations(owner):
+        if declaration.part is not None:
+            yield from rivals(declaration.part)
+        classes = declaration.either.classes if declaration.either is not None else ()
+        for one, other in permutations(classes, 2):
+            others = {*(declared(other).keys() - declared(one).keys()), *replaced_by(one)}
+            yield from map(frozenset, product(declared(one).keys() - declared(other).keys(), others))
 
 
 def replaced_options(value: Any) -> dict[str, str]:
