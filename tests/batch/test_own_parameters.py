@@ -3,15 +3,22 @@
 import csv
 import json
 import sys
+from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from slotwise.batch import BatchSpec, SerialExecutor, run_batch
+from slotwise.batch import BatchObserver, BatchSpec, Job, SerialExecutor, run_batch
+from slotwise.cli import main
+from slotwise.data import Dataset, data_source, load_mnist
 from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
 
+Options = dict[str, Any]
+SpecOf = Callable[[Options, str, list[Any]], BatchSpec]
 CODE = """
 import numpy as np
 from slotwise.schedule import IntentionalDelay
@@ -30,6 +37,9 @@ class Quadratic:
 
 def task(config, *, size: int = 3, rate: float = 0.5):
     return Quadratic(size, rate, config.channel.devices)
+
+def other(config, *, slope: float = 0.5):
+    return Quadratic(2, slope, config.channel.devices)
 
 def rule(model, contributions, *, shrink: float = 1.0):
     total = sum(sent.update.astype(np.float64) for sent in contributions)
@@ -73,35 +83,175 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
+def without_seconds(found: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+
+
 def rows(folder: Path) -> list[dict[str, str]]:
     with (folder / "results.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize(
-    ("options", "parameter", "values"),
-    [
-        ({}, "task_options.rate", [0.1, 0.5]),
-        ({"aggregation": "OWN:rule"}, "aggregation_options.shrink", [0.5, 1.0]),
-        ({"schedule": "OWN:policy"}, "schedule_options.delay", [0, 1]),
-        ({"schedule": "async", "selection": "OWN:pick"}, "selection_options.stride", [1, 3]),
-        ({"schedule": "sync", "participation": "OWN:pick"}, "participation_options.stride", [1, 3]),
-        ({"radio_link": "OWN:link"}, "radio_link_options.slots", [1, 3]),
-        ({"task": None, "local_step": "OWN:step"}, "local_step_options.scale", [0.5, 1.0]),
-        ({"task": None, "partition": "OWN:split"}, "partition_options.first", [0, 9]),
-    ],
-)
-def test_a_parameter_is_an_axis_and_a_column(
-    own: str, tmp_path: Path, options: dict[str, Any], parameter: str, values: list[Any]
-) -> None:
-    given = {**BASE, "task": "OWN:task", **options}
+KINDS = {
+    "task": ({}, "task_options.rate", [0.1, 0.5]),
+    "rule": ({"aggregation": "OWN:rule"}, "aggregation_options.shrink", [0.5, 1.0]),
+    "policy": ({"schedule": "OWN:policy"}, "schedule_options.delay", [0, 1]),
+    "selection": ({"schedule": "async", "selection": "OWN:pick"}, "selection_options.stride", [1, 3]),
+    "participation": (
+        {"schedule": "sync", "participation": "OWN:pick"},
+        "participation_options.stride",
+        [1, 3],
+    ),
+    "link": ({"radio_link": "OWN:link"}, "radio_link_options.slots", [1, 3]),
+    "partition": ({"task": None, "partition": "OWN:split"}, "partition_options.first", [0, 9]),
+    "step": (
+        {"task": None, "samples_per_device": 9, "local_step": "OWN:step"},
+        "local_step_options.scale",
+        [0.5, 1.0],
+    ),
+}
+
+
+def options_of(kind: str, own: str) -> Options:
+    """Return the options that name the user's function, and a task of theirs or the fastest network."""
+    given = {**BASE, "task": "OWN:task", **KINDS[kind][0]}
     given |= {"network": "logistic"} if given["task"] is None else {}
-    named = {n: v.replace("OWN", own) if isinstance(v, str) else v for n, v in given.items() if v is not None}
-    spec = BatchSpec.of({"mine": named}, axes={parameter: values})
-    run_batch(spec, tmp_path / "out", executor=SerialExecutor())
+    return {n: v.replace("OWN", own) if isinstance(v, str) else v for n, v in given.items() if v is not None}
+
+
+def lines(options: Options) -> str:
+    return "".join(f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in options.items())
+
+
+def toml(options: Options, parameter: str, values: Any, case: str = "") -> str:
+    """Return options, and the table with the parameter of the function, as a file has them."""
+    table, _, name = parameter.partition(".")
+    return f"{lines(options)}[{case}{table.replace('_', '-')}]\n{lines({name: values})}"
+
+
+def from_file(options: Options, parameter: str, values: list[Any]) -> BatchSpec:
+    Path("sweep.toml").write_text(toml(options, parameter, values))
+    return BatchSpec.read(Path("sweep.toml"))
+
+
+def from_table(options: Options, parameter: str, values: list[Any]) -> BatchSpec:
+    table, _, name = parameter.partition(".")
+    return BatchSpec.of({"mine": {**options, table: {name: values}}})
+
+
+def from_config(options: Options, parameter: str, values: list[Any]) -> BatchSpec:
+    return BatchSpec.of({"mine": RunConfig.from_options(options)}, axes={parameter: values})
+
+
+class Trained(BatchObserver):
+    """Keeps which runs were begun, and asks to stop after a number of questions."""
+
+    def __init__(self, stop_after: float = inf) -> None:
+        self.runs: list[str] = []
+        self.left = stop_after
+
+    def job_started(self, job: Job) -> None:
+        self.runs.append(job.run.name)
+
+    def wants_stop(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.fixture(scope="module")
+def few_images() -> Dataset:
+    whole = vars(load_mnist())
+    return Dataset(**{n: v[:300] if isinstance(v, np.ndarray) else v for n, v in whole.items()})
+
+
+@pytest.mark.parametrize("spec_of", [from_file, from_table, from_config])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_parameter_is_an_axis_and_a_column_and_nothing_is_trained_twice(
+    own: str, tmp_path: Path, kind: str, spec_of: SpecOf, few_images: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_source, "load_mnist", lambda: few_images)
+    options, (_, parameter, values) = options_of(kind, own), KINDS[kind]
+    first, again = Trained(), Trained()
+    spec = spec_of(options, parameter, values)
+    results = run_batch(spec, tmp_path / "out", executor=SerialExecutor(), observer=first)
+    assert sorted(first.runs) == sorted(run.name for run in spec.runs)
+    assert results.columns()[parameter] == values
     found = rows(tmp_path / "out")
     assert [row[parameter] for row in found] == [str(value) for value in values]
+    assert [row["status"] for row in found] == ["finished"] * 2
     assert len({row["final_loss"] for row in found}) == 2
+    spec = spec_of(options, parameter, values)
+    run_batch(spec, tmp_path / "out", executor=SerialExecutor(), observer=again)
+    assert again.runs == []
+    assert rows(tmp_path / "out") == found
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (options, *_) in KINDS.items() if "task" not in options])
+def test_a_sweep_that_was_stopped_resumes_and_one_more_value_is_trained_alone(
+    own: str, tmp_path: Path, kind: str
+) -> None:
+    options, (_, parameter, values) = options_of(kind, own), KINDS[kind]
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    spec = from_file(options, parameter, values)
+    run_batch(spec, whole, executor=SerialExecutor())
+    run_batch(spec, stopped, executor=SerialExecutor(), observer=Trained(stop_after=8))
+    assert "interrupted" in {row["status"] for row in rows(stopped)}
+    run_batch(spec, stopped, executor=SerialExecutor())
+    assert without_seconds(rows(stopped)) == without_seconds(rows(whole))
+    more, added = from_file(options, parameter, [*values, 2]), Trained()
+    run_batch(more, stopped, executor=SerialExecutor(), observer=added)
+    assert added.runs == [more.runs[-1].name]
+    assert without_seconds(rows(stopped)[:2]) == without_seconds(rows(whole))
+
+
+def test_the_command_sweeps_over_all_of_them_in_processes(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [kind for kind, (options, *_) in KINDS.items() if "task" not in options]
+    cases = [
+        f'[[case]]\nname = "{kind}"\n{toml(options_of(kind, own), *KINDS[kind][1:], "case.")}'
+        for kind in kinds
+    ]
+    (tmp_path / "all.toml").write_text("".join(cases))
+    monkeypatch.setattr(
+        sys, "argv", ["slotwise", "sweep", "all.toml", "--out", "out", "--workers", "2", "--quiet"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    found = rows(tmp_path / "out")
+    assert {row["status"] for row in found} == {"finished"}
+    for kind in kinds:
+        _, parameter, values = KINDS[kind]
+        assert [row[parameter] for row in found if row["case"] == kind] == [str(value) for value in values]
+        assert {row[parameter] for row in found if row["case"] != kind} == {""}
+
+
+def test_parameters_that_are_no_axis_stay_as_they_are(own: str) -> None:
+    options = {**BASE, "task": f"{own}:task", "task_options": {"size": 4}}
+    spec = from_config(options, "task_options.rate", [0.1, 0.5])
+    assert [run.config.options()["task_options"] for run in spec.runs] == [
+        {"rate": 0.1, "size": 4},
+        {"rate": 0.5, "size": 4},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("[case.task-options]\nrate = 0.1\n", {"rate": 0.1, "size": 4}),
+        ("[case.task-options]\nsize = 5\n", {"size": 5}),
+        ('task = "OWN:task"\n[case.task-options]\nrate = 0.1\n', {"rate": 0.1, "size": 4}),
+        ('task = "OWN:other"\n[case.task-options]\nslope = 0.1\n', {"slope": 0.1}),
+    ],
+)
+def test_parameters_of_a_case_join_those_at_the_top_of_the_same_function(
+    own: str, tmp_path: Path, case: str, expected: dict[str, Any]
+) -> None:
+    common = toml({**BASE, "task": f"{own}:task"}, "task_options.size", 4)
+    (tmp_path / "cases.toml").write_text(f'{common}[[case]]\nname = "mine"\n{case.replace("OWN", own)}')
+    (run,) = BatchSpec.read(tmp_path / "cases.toml").runs
+    assert run.config.options()["task_options"] == expected
 
 
 def test_a_file_has_them_in_a_table_and_run_json_keeps_them(own: str, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
 from slotwise.options import declared, rivals, spread
 from slotwise.options.checks import option_names, whole
+from slotwise.options.user_function import OWN_OPTIONS
 from slotwise.radio import RadioOptions
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import check_task
@@ -145,9 +146,18 @@ def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
 
 
 def _overridden(common: Options, own: Options) -> dict[str, Any]:
-    """Return the options of a case: one of its own replaces those that say the same thing in another way."""
+    """Return the options of a case: one of its own replaces those that say the same thing in another way.
+
+    Parameters of a function of the user's join those at the top, if it is the same function.
+    """
     replaced = {option for pair in _alternatives() if pair & own.keys() for option in pair}
-    return {**{name: value for name, value in common.items() if name not in replaced}, **own}
+    merged = {**{name: value for name, value in common.items() if name not in replaced}, **own}
+    for name, value in own.items():
+        function = merged.get(name.removesuffix(OWN_OPTIONS))
+        is_same = common.get(name.removesuffix(OWN_OPTIONS), function) == function
+        if isinstance(value, Mapping) and isinstance(common.get(name), Mapping) and is_same:
+            merged[name] = {**common[name], **value}
+    return merged
 
 
 @cache

@@ -73,7 +73,7 @@ def build(
         NoEffectError: an option belongs to an alternative that was not chosen.
         UserError: an option is unknown, missing or out of its range.
     """
-    reader = _Reader(nested(given), lenient=lenient)
+    reader = _Reader(nested(given), lenient=lenient, amended=_amended(given))
     value: Value = reader.part(owner, start, "")
     reader.refuse_unread(owner)
     return value
@@ -116,6 +116,11 @@ def nested(given: Mapping[str, Any]) -> dict[str, Any]:
     return table
 
 
+def _amended(given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the tables of which only entries are given: the others stay as they are."""
+    return frozenset(name.partition(".")[0] for name in given if "." in name) - given.keys()
+
+
 def spread(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table without tables in it, the opposite of `nested`: each entry is an option of its own."""
     table: dict[str, Any] = {}
@@ -146,11 +151,13 @@ def resolved(choice: Choice, value: Any) -> Any:
 class _Reader:
     """Reads a flat table; keeps which options were read, with the alternative chosen by those that choose.
 
-    ``implied`` are the choices that were made by giving an option of an alternative without a name.
+    ``implied`` are the choices that were made by giving an option of an alternative without a name, and
+    ``amended`` the tables whose other entries are the usual ones.
     """
 
     given: Mapping[str, Any]
     lenient: bool = False
+    amended: frozenset[str] = frozenset()
     used: dict[str, str] = field(default_factory=dict)
     implied: dict[str, str] = field(default_factory=dict)
 
@@ -233,11 +240,12 @@ class _Reader:
         return asked[0]
 
     def _user_function(self, choice: Choice, name: str, usual: Any) -> UserFunction:
-        self.used[choice.option + OWN_OPTIONS] = ""
-        options = self.given.get(choice.option + OWN_OPTIONS)
-        if options is None:
+        table = choice.option + OWN_OPTIONS
+        self.used[table] = ""
+        options = self.given.get(table)
+        if options is None or table in self.amended:
             same = isinstance(usual, UserFunction) and usual.name == name
-            options = dict(usual.options) if same else {}
+            options = {**(dict(usual.options) if same else {}), **(options or {})}
         return UserFunction(choice.option, name, pairs(choice.option, options), choice.own)
 
     def either(self, either: Either, usual: Any, prefix: str) -> Any:
