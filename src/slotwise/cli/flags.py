@@ -209,8 +209,10 @@ def size_flags() -> tuple[Flag, ...]:
 
 def refuse_idle_task(options: Mapping[str, Any], setting: Setting) -> None:
     """Refuse a task where nothing is trained, unless the slots of an uplink follow from its bits."""
-    if "task" in options and not getattr(setting.link, "lacks_bits", False):
-        raise NoEffectError("task", options["task"], "unless the slots of an uplink follow from its bits")
+    given = [flag.name for flag in size_flags() if flag.name in options]
+    if given and not getattr(setting.link, "lacks_bits", False):
+        name, reason = given[0], "unless the slots of an uplink follow from the bits of a task"
+        raise NoEffectError(name, options[name], reason)
 
 
 def refuse_idle_seed(options: Mapping[str, Any], config: Setting) -> None:

@@ -94,7 +94,8 @@ def plan(
     """
     powers = take_powers(options)
     # All schedules are compared; only sync has participants to choose.
-    schedule = {"schedule": "sync"} if "participation" in options else {}
+    asks_sync = any(name.startswith("participation") for name in options)
+    schedule = {"schedule": "sync"} if asks_sync else {}
     config = _setting({**options, **schedule, "group_size": 1})
     policy = ready_policy(config.policy, config.seed)
     refuse_idle_seed(options, config)

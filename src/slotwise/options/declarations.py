@@ -351,8 +351,8 @@ def _help(owner: Any) -> dict[str, str]:
 
 
 def _walk_choice(choice: Choice, usual: Any, text: str, path: Path, part: str) -> Iterator[Option]:
-    default = choice.name_of(usual)
-    yield Option(choice.option, str, default or None, text, part, (path,), (choice,))
+    default = MISSING if usual is MISSING else choice.name_of(usual) or None
+    yield Option(choice.option, str, default, text, part, (path,), (choice,))
     if choice.own:
         own_text, owner = f"Parameters of your own function, if {choice.option} is one.", "module:function"
         owners = ((*path, (choice.option, owner)),)

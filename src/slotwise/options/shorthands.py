@@ -86,10 +86,11 @@ def _refuse_idle(
     kinds: Sequence[type[Shorthand]], used: Sequence[type[Shorthand]], given: Mapping[str, Any]
 ) -> None:
     """Refuse options of shorthands whose first option is not given."""
-    for kind in kinds:
-        for name in declared(kind):
-            if name in given and not any(name in declared(other) for other in used):
-                raise NoEffectError(name, given[name], f"without {next(iter(declared(kind)))}")
+    for name in dict.fromkeys(name for kind in kinds for name in declared(kind)):
+        owners = [kind for kind in kinds if name in declared(kind)]
+        if name in given and not any(kind in used for kind in owners):
+            first = " or ".join(next(iter(declared(kind))) for kind in owners)
+            raise NoEffectError(name, given[name], f"without {first}")
 
 
 def _defaults(options: Mapping[str, Option]) -> dict[str, Any]:
@@ -102,8 +103,13 @@ def blaming(origin: Mapping[str, str], given: Mapping[str, Any]) -> Iterator[Non
     try:
         yield
     except InputError as error:
-        source = origin.get(error.parameter)
-        if source is not None:
+        source = origin.get(error.parameter, error.parameter)
+        if isinstance(error, ConflictError):
+            pair = error.parameter, error.other
+            error.other = origin.get(error.other, error.other)
+            determined = [name for name in pair if name in origin]
+            error.hint = error.hint or "".join(f"it says {name}" for name in determined[:1])
+        elif source != error.parameter:
             error.value = given.get(source, error.value)
-            error.rename(source)
+        error.rename(source)
         raise

@@ -44,7 +44,11 @@ class SamplesPerSlot(Shorthand):
 
     def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Return the compute slots."""
-        return {"compute_slots": compute_slots(self.local_steps, self.batch_size, self.samples_per_slot)}
+        slots = compute_slots(self.local_steps, self.batch_size, self.samples_per_slot)
+        if slots > LARGEST:
+            allowed = f"more: a training would take more than {LARGEST:,} slots"
+            raise InputError("samples_per_slot", self.samples_per_slot, allowed)
+        return {"compute_slots": slots}
 
 
 @dataclass(frozen=True, kw_only=True)
