@@ -146,8 +146,7 @@ def plan(
         powers: watts of a device, for costs in joules; they imply usage.
 
     Raises:
-        InputError: a parameter is out of range, no round ends by the deadline, or there is too much to
-            simulate.
+        InputError: a parameter is out of range, no round ends by the deadline, or too much is to be played.
     """
     count = whole("devices", devices)
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
