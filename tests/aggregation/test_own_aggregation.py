@@ -34,7 +34,7 @@ def test_the_page_shows_the_files() -> None:
     sources = [
         (ROOT / f"examples/own_aggregation/{name}.py").read_text(encoding="utf-8") for name in EXAMPLES
     ]
-    assert shown == sources
+    assert shown[: len(sources)] == sources  # the blocks after them show how to add a built-in rule
     assert all(source.count("\n") <= 20 for source in sources)
 
 
