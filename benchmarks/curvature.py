@@ -11,9 +11,9 @@ import argparse
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
+from slotwise.base.machine import available_cores
 from slotwise.learning.engine import Training
 from slotwise.learning.estimation import Estimator, SgdTask
-from slotwise.machine import available_cores
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 

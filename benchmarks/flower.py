@@ -36,11 +36,11 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 import slotwise as sw
+from slotwise.base.machine import available_cores, describe_machine
 from slotwise.bench import NETWORK, SGD, common_samples, interleaved, median_ratio
 from slotwise.flower.project import FlowerProject
 from slotwise.learning import Training
-from slotwise.learning.torch_networks import sequential
-from slotwise.machine import available_cores, describe_machine
+from slotwise.torch.networks import sequential
 
 DEVICES, GROUP, STEPS = 100, 10, 5
 CONFIG = {"samples": 250, "batch-size": 64, "local-steps": STEPS, "learning-rate": 0.01}

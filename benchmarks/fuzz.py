@@ -37,10 +37,10 @@ from random import Random
 import numpy as np
 
 from random_commands import command_line, commands, mended, mended_file, options_file, sizes
+from slotwise.base.machine import available_cores
 from slotwise.cli.app import COMMANDS
 from slotwise.cli.app import main as slotwise
 from slotwise.live.server.timings import FILE as TIMINGS
-from slotwise.machine import available_cores
 from slotwise.runs import RunConfig, RunFolder
 
 SECONDS, BYTES = 30, 2 * 10**9

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from slotwise.base.machine import describe_machine
 from slotwise.bench import (
     DEVICES,
     GROUP_SIZE,
@@ -27,14 +28,13 @@ from slotwise.bench import (
     torch_loop_steps_per_second,
 )
 from slotwise.data import load_mnist
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import Task
 from slotwise.learning.attack import Attacked, Noise, SignFlip
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import Quantised
-from slotwise.learning.torch_networks import sequential
-from slotwise.machine import describe_machine
+from slotwise.torch.networks import sequential
 
 WORKERS = THREADS = 2
 MOST_LOAD = 0.05

@@ -30,9 +30,9 @@ from typing import Any
 os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0", WANDB_MODE="disabled")
 
 from slotwise import bench as suite
+from slotwise.base.machine import describe_machine
 from slotwise.bench import DEVICES, GROUP_SIZE, NETWORK, SGD
 from slotwise.data import load_mnist
-from slotwise.machine import describe_machine
 
 THREADS = 2
 STEPS_PER_ROUND = GROUP_SIZE * SGD.local_steps
@@ -59,7 +59,7 @@ _cache: dict[str, Any] = {}
 
 def network() -> Any:
     """Return the network of the common job."""
-    from slotwise.learning.torch_networks import sequential
+    from slotwise.torch.networks import sequential
 
     return sequential(NETWORK)
 
@@ -67,6 +67,7 @@ def network() -> Any:
 def device_tensors(device: int) -> tuple[Any, Any]:
     """Return images and labels of a device, from 0, as float and integer tensors."""
     import numpy as np
+
     import torch
 
     if not _cache:
@@ -89,7 +90,7 @@ def slotwise_rate(rounds: int) -> float:
 
 def torch_task_rate(rounds: int) -> float:
     """Return SGD steps per second of TorchTask with two workers."""
-    from slotwise.learning.torch_task import TorchTask
+    from slotwise.torch.task import TorchTask
 
     task = TorchTask(network(), suite.common_samples(load_mnist()), SGD)
     suite.steps_per_second(suite.common_timeline(2), task, THREADS)
@@ -113,7 +114,6 @@ def flower_rate(rounds: int) -> float:
 
 def pfl_rate(rounds: int) -> float:
     """Return SGD steps per second of pfl-research's simulated backend with two threads."""
-    import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
     from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -124,6 +124,8 @@ def pfl_rate(rounds: int) -> float:
     from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
     from pfl.metrics import Metrics
     from pfl.model.pytorch import PyTorchModel
+
+    import torch
 
     class Net(torch.nn.Module):
         def __init__(self) -> None:
@@ -210,10 +212,11 @@ def flgo_rate(rounds: int) -> float:
 
 def appfl_rate(rounds: int) -> float:
     """Return SGD steps per second of APPFL's virtual-time simulation, which trains clients one by one."""
-    import torch
     from appfl.agent import ClientAgent, ServerAgent
     from appfl.vsim import ClientProfile, SyncSimDriver, VsimLogger
     from omegaconf import OmegaConf
+
+    import torch
 
     class Driver(SyncSimDriver):
         def _select_participants(self) -> Any:

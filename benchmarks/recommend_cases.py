@@ -25,10 +25,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from slotwise.base.files import write_csv
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.jobs import run_jobs, unfinished
-from slotwise.files import write_csv
 from slotwise.learning import Point
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.candidates import identity_of

@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 import slotwise as sw
+from slotwise.base.machine import describe_machine
 from slotwise.bench import SGD, common_samples
 from slotwise.learning import Training
-from slotwise.learning.torch_networks import resnet8
-from slotwise.machine import describe_machine
+from slotwise.torch.networks import resnet8
 from torch_models import images_like_cifar10
 from workers import Kept, Nothing, cluster
 

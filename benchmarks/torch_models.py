@@ -15,10 +15,10 @@ import time
 from functools import partial
 
 import numpy as np
-import torch
-from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+import torch
+from slotwise.base.machine import describe_machine
 from slotwise.bench import (
     NETWORK,
     SGD,
@@ -31,9 +31,9 @@ from slotwise.bench import (
 from slotwise.data import Dataset, load_mnist
 from slotwise.learning import TrainingStart
 from slotwise.learning.local_training import DeviceSamples
-from slotwise.learning.torch_networks import resnet8, sequential
-from slotwise.learning.torch_task import TorchTask
-from slotwise.machine import describe_machine
+from slotwise.torch.networks import resnet8, sequential
+from slotwise.torch.task import TorchTask
+from torch import nn
 
 THREADS = 2
 

@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 
 import slotwise as sw
+from slotwise.base.machine import available_cores, describe_machine
 from slotwise.bench import SGD, common_samples, interleaved, median_ratio
 from slotwise.learning import Training
 from slotwise.learning.checked_task import CheckedTask
-from slotwise.learning.torch_networks import resnet8
 from slotwise.learning.workers import WorkerPlan
-from slotwise.machine import available_cores, describe_machine
+from slotwise.torch.networks import resnet8
 from torch_models import images_like_cifar10
 
 SMALL, LARGE = 21_840, 11_000_000

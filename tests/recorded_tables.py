@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.runs import RunConfig
 from slotwise.schedule import ready_policy, simulate
 

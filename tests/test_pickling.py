@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import slotwise as sw
+from slotwise.base.errors import MissingError, NoEffectError
+from slotwise.base.frozen import same_numbers
 from slotwise.batch.axes import Axis
-from slotwise.errors import MissingError, NoEffectError
-from slotwise.frozen import same_numbers
 from slotwise.live.calibration import DeviceTimes
 from slotwise.recommendation.elimination import Finding, Question
 

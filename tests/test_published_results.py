@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from slotwise.batch import BatchSpec
-from slotwise.costs import joules, usage_until
 from slotwise.learning import train
 from slotwise.runs import RunFolder
 from slotwise.runs.execution import build_task
+from slotwise.schedule.costs import joules, usage_until
 
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())

@@ -23,11 +23,11 @@ from slotwise.batch import BatchSpec
 from slotwise.batch.specification import CASE_NAME
 from slotwise.cli.app import COMMANDS
 from slotwise.cli.flags import ENERGY, PANELS, Flag, flags_of, run_flags
-from slotwise.costs import Powers
-from slotwise.option_text import field_help
 from slotwise.options import declared
+from slotwise.options.option_text import field_help
 from slotwise.runs import RunConfig
 from slotwise.runs.toml_options import file_options
+from slotwise.schedule.costs import Powers
 
 PURPOSES = Path(__file__).parents[1] / "python.md"  # lists the public names by purpose
 WORDS = {int: "whole number", float: "number", str: "text", bool: "yes or no", Path: "file", dict: "table"}

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
         mean,
         model_average,
     )
+    from slotwise.base.errors import ConflictError, InputError, UserError
+    from slotwise.base.observer import Observers
     from slotwise.batch import BatchResults, BatchSpec, run_batch
-    from slotwise.battery_balance import BatteryBalance
-    from slotwise.costs import Costs, Powers
     from slotwise.data import Dataset, load_mnist, load_npz_folder
-    from slotwise.errors import ConflictError, InputError, UserError
+    from slotwise.fastcnn.architecture import Architecture
     from slotwise.fleet import Absence, Batteries, Devices, Fleet
     from slotwise.flower import flower_task
     from slotwise.learning import (
@@ -52,17 +52,12 @@ if TYPE_CHECKING:
         train,
     )
     from slotwise.learning.cnn_task import CnnTask
-    from slotwise.learning.fastcnn.architecture import Architecture
     from slotwise.learning.local_training import DeviceSamples, LocalTraining
     from slotwise.learning.optimizer import StepContext
-    from slotwise.learning.torch_samples import TorchSamples
-    from slotwise.learning.torch_task import TorchTask
     from slotwise.learning.workers import Processes, RayActors, Threads
     from slotwise.live import ServerConfig, serve
     from slotwise.live.calibration import Calibration, calibrate
-    from slotwise.observer import Observers
     from slotwise.paper.reproduction import reproduce
-    from slotwise.planning import Plan, plan
     from slotwise.radio import RadioLink, read_trace, write_trace
     from slotwise.recommendation.answer import Recommendation
     from slotwise.recommendation.search import recommend
@@ -82,7 +77,12 @@ if TYPE_CHECKING:
         Waiting,
         simulate,
     )
+    from slotwise.schedule.battery_balance import BatteryBalance
+    from slotwise.schedule.costs import Costs, Powers
     from slotwise.setting import Setting
+    from slotwise.setting.planning import Plan, plan
+    from slotwise.torch.samples import TorchSamples
+    from slotwise.torch.task import TorchTask
     from slotwise.tracking import tracker
     from slotwise.web.timeline_view import timeline_view
     from slotwise.web.web_server import explore
@@ -90,15 +90,15 @@ if TYPE_CHECKING:
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
     "fleet": ("Fleet", "Devices", "Absence", "Batteries"),
-    "battery_balance": ("BatteryBalance",),
-    "planning": ("plan", "Plan"),
+    "schedule.battery_balance": ("BatteryBalance",),
+    "setting.planning": ("plan", "Plan"),
     "radio": ("RadioLink", "read_trace", "write_trace"),
     "setting": ("Setting",),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
     "schedule.policy": ("Delivery",),
     "schedule.selections": ("Selection", "Waiting"),
     "schedule.scheduler": ("Scheduler",),
-    "costs": ("Costs", "Powers"),
+    "schedule.costs": ("Costs", "Powers"),
     "data": ("Dataset", "load_mnist", "load_npz_folder"),
     "learning.local_training": ("DeviceSamples", "LocalTraining"),
     "learning.workers": ("Threads", "Processes", "RayActors"),
@@ -115,11 +115,11 @@ _MODULES = {
         "Interrupted",
     ),
     "flower": ("flower_task",),
-    "learning.torch_task": ("TorchTask",),
-    "learning.torch_samples": ("TorchSamples",),
+    "torch.task": ("TorchTask",),
+    "torch.samples": ("TorchSamples",),
     "learning.cnn_task": ("CnnTask",),
-    "learning.fastcnn.architecture": ("Architecture",),
-    "observer": ("Observers",),
+    "fastcnn.architecture": ("Architecture",),
+    "base.observer": ("Observers",),
     "aggregation": (
         "Contribution",
         "RuleState",
@@ -153,7 +153,7 @@ _MODULES = {
     "web.timeline_view": ("timeline_view",),
     "web.web_server": ("explore",),
     "live.calibration": ("calibrate", "Calibration"),
-    "errors": ("UserError", "InputError", "ConflictError"),
+    "base.errors": ("UserError", "InputError", "ConflictError"),
 }
 # Packages whose other names are theirs, as in sw.data.KLabels, by their names here.
 _PACKAGES = {name: name for name in ("data", "fleet", "learning", "live", "radio", "schedule")}
@@ -188,7 +188,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"slotwise.{_PACKAGES[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
-    with import_module("slotwise.extras").importing():
+    with import_module("slotwise.base.extras").importing():
         value = getattr(import_module(f"slotwise.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from slotwise.aggregation import Vector
+from slotwise.base.machine import OtherLoad, describe_machine
 from slotwise.data import Dataset, load_mnist
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import Evaluation, Task, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.task import DeviceState, TaskWrapper
-from slotwise.machine import OtherLoad, describe_machine
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, simulate
 
@@ -119,8 +119,8 @@ def _ways(seconds: float) -> Ways:
     run = steps_per_second
     ways: Ways = {SGEMM: sgemm_rate}
     if find_spec("torch"):
-        from slotwise.learning.torch_networks import sequential  # noqa: PLC0415
-        from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
+        from slotwise.torch.networks import sequential  # noqa: PLC0415
+        from slotwise.torch.task import TorchTask  # noqa: PLC0415
 
         few, torch_task = max(1, rounds // 8), TorchTask(sequential(NETWORK), samples, SGD)
         ways[LOOP] = partial(torch_loop_steps_per_second, samples, few, 2)
@@ -202,10 +202,10 @@ def torch_loop_steps_per_second(
 
     ``module`` is the torch.nn.Module to train, by default the network of the common job.
     """
-    import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
     from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: PLC0415
 
-    from slotwise.learning.torch_networks import sequential  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
+    from slotwise.torch.networks import sequential  # noqa: PLC0415
 
     torch.set_num_threads(threads)
     dataset, timeline = samples.dataset, common_timeline(rounds)

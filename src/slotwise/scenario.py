@@ -10,7 +10,7 @@ from numbers import Real
 from types import NoneType
 from typing import Annotated, Any
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.options import NoFlag, OrText
 from slotwise.options.checks import (
     whole,

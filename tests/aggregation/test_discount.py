@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.aggregation import Discount, Hinge, Polynomial, constant
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 
 
 @pytest.mark.parametrize(

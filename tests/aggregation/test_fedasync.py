@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.aggregation import Contribution, FedAsync, Hinge, Polynomial, Vector, constant, mean
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 
 vectors = st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3).map(
     lambda numbers: np.array(numbers, dtype=np.float32)

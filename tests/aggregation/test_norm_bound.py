@@ -15,7 +15,7 @@ from slotwise.aggregation.norm_bound import (
     RoundNorms,
     check_clip_norm,
 )
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 
 MODEL = np.array([30, 40], dtype=np.float32)
 

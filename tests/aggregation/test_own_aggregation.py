@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import RULE, Contribution, next_model
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.options import loaded, resolved
 from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Contribution, Vector, mean, next_model
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 
 MODEL = np.array([1.0, 2.0], dtype=np.float32)
 

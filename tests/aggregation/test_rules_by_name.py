@@ -32,7 +32,7 @@ from slotwise.aggregation import (
     mean,
 )
 from slotwise.aggregation.staleness_rules import DISCOUNTS
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.options import choose, loaded
 from slotwise.runs import RunConfig
 

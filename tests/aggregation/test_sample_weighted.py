@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from updates import MODEL, SIZE, arrived, rounds
 
 from slotwise.aggregation import Vector, fedavg, mean
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 
 
 def test_a_device_with_three_times_the_samples_weighs_three_times_as_much() -> None:

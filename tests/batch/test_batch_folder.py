@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.batch import BatchFolder, BatchSpec, batch_folder
 from slotwise.batch.batch_folder import check_same_batch, write_spec
-from slotwise.errors import InputError, UserError
 
 Read = Callable[[str], BatchSpec]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.base.errors import UserError
 from slotwise.batch import BatchFolder, BatchSpec, Job, job_worker
 from slotwise.batch.job_worker import (
     Assignment,
@@ -16,7 +17,6 @@ from slotwise.batch.job_worker import (
     write_files,
 )
 from slotwise.data import Dataset, load_mnist
-from slotwise.errors import UserError
 from slotwise.runs import Observer, RunConfig, RunFolder, resume
 from slotwise.runs import run as train_run
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slotwise.base.errors import UserError
 from slotwise.batch import BatchFolder, BatchResults, BatchSpec, SerialExecutor, run_batch
 from slotwise.batch.job import BatchObserver
-from slotwise.errors import UserError
 
 from .test_serial_executor import Halving
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.base.errors import UserError
 from slotwise.batch import BatchObserver, BatchSpec, Job, SerialExecutor, run_batch
 from slotwise.cli import main
 from slotwise.data import Dataset, data_source, load_mnist
-from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
 
 Options = dict[str, Any]

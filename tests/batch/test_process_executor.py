@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from slotwise.base.errors import UserError
 from slotwise.batch import (
     BatchFolder,
     BatchSpec,
@@ -23,7 +24,6 @@ from slotwise.batch import (
 )
 from slotwise.batch.job import BatchObserver
 from slotwise.batch.job_worker import Assignment
-from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
 
 Read = Callable[[str], BatchSpec]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from slotwise.base.errors import UserError
 from slotwise.batch import (
     BatchFolder,
     BatchObserver,
@@ -19,7 +20,6 @@ from slotwise.batch import (
 )
 from slotwise.batch.executors import PoolExecutor, SerialExecutor
 from slotwise.batch.ray_executor import RayExecutor
-from slotwise.errors import UserError
 from slotwise.runs import RunConfig, RunFolder
 
 from ..simulated_ray import RayActorError, SimulatedRay, cluster_of

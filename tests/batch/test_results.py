@@ -9,15 +9,15 @@ import pandas
 import pytest
 from matplotlib.figure import Figure
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import write_csv
 from slotwise.batch import BatchFolder, BatchResults, BatchSpec
 from slotwise.batch.batch_folder import write_spec
 from slotwise.batch.results import RunOutcome, batch_figure, mean_statistics
-from slotwise.costs import usage
-from slotwise.errors import InputError, UserError
-from slotwise.files import write_csv
 from slotwise.learning import Point
 from slotwise.runs import RunFolder
 from slotwise.runs.saved_run import MeasuredPoint
+from slotwise.schedule.costs import usage
 
 Read = Callable[[str], BatchSpec]
 Fill = Callable[..., BatchResults]

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
+from slotwise.base.errors import UserError
 from slotwise.batch import (
     BatchFolder,
     BatchObserver,
@@ -17,7 +18,6 @@ from slotwise.batch import (
     run_jobs,
     unfinished,
 )
-from slotwise.errors import UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.runs import RunConfig
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.batch import BatchSpec, specification
 from slotwise.batch.axes import Axis, combination_name, folder_names
-from slotwise.costs import Powers
-from slotwise.errors import InputError, UserError
 from slotwise.runs import RunConfig
+from slotwise.schedule.costs import Powers
 
 Read = Callable[[str], BatchSpec]
 

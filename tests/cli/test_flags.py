@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 from cyclopts import Token
 
+from slotwise.base.errors import InputError
 from slotwise.cli.app import COMMANDS, build_app
-from slotwise.errors import InputError
 
 
 def test_a_list_that_begins_with_a_negative_number_is_refused_as_a_list(slotwise, tmp_path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.options import declared
 from slotwise.runs import RunConfig
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slotwise import Scenario, simulate
-from slotwise.costs import usage
 from slotwise.learning import Point
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.schedule.costs import usage
 
 Cli = Callable[..., tuple[int, str, str]]
 

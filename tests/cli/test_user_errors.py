@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.user_code import user_traceback
 from slotwise.runs import RunFolder
-from slotwise.user_code import user_traceback
 
 TASK = """
 import numpy as np

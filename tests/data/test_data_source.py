@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import slotwise as sw
+from slotwise.base.errors import InputError, UserError
 from slotwise.data import (
     FACTS,
     PARTITIONS,
@@ -20,7 +21,6 @@ from slotwise.data import (
     SkewedSizes,
     load_mnist,
 )
-from slotwise.errors import InputError, UserError
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.options import build
 from slotwise.runs import RunConfig

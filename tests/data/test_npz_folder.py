@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.base.errors import ConflictError, InputError, UserError
 from slotwise.batch import BatchSpec
 from slotwise.data import DataError, DataFolder, PartitionedData, load_npz_folder
-from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.recommendation.search import toml_of
 from slotwise.runs import RunConfig, RunFolder, resume
 from slotwise.runs.execution import build_task

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotwise.base.errors import InputError
 from slotwise.data import DataError, Dataset, load_mnist, natural, partitions, skewed_sizes
-from slotwise.errors import InputError
 from slotwise.learning.randomness import Purpose, generator
 
 Partition = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]

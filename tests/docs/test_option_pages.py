@@ -8,9 +8,9 @@ from typing import Literal, Optional, Union
 import pytest
 from doc_pages import ROOT
 
-from slotwise.costs import Powers
 from slotwise.options.checks import option_names
 from slotwise.runs.toml_options import file_options
+from slotwise.schedule.costs import Powers
 
 
 @pytest.fixture

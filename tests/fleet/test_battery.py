@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
+from slotwise.base.random_streams import chance, chances
 from slotwise.fleet import Batteries, Devices, Fleet
 from slotwise.fleet.battery import NANOJOULES, Ledger
-from slotwise.random_streams import chance, chances
 from slotwise.scenario import Scenario
 
 USUAL: dict[str, Any] = {"capacity": (10.0,), "computing": (1.0,), "sending": (2.0,)}

@@ -1,6 +1,6 @@
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.fleet.cpu import cpu_training
 
 USUAL = {"samples": 320, "cycles_per_sample": 2e6, "hertz": 1e9, "kappa": 1e-28, "slot_seconds": 0.1}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.fleet import Absence, Devices, Fleet
 from slotwise.fleet.fleet_file import read_fleet
 from slotwise.scenario import Scenario

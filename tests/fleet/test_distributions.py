@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import InputError, shown
+from slotwise.base.errors import InputError, shown
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.distributions import (
     Constant,

@@ -1,4 +1,4 @@
-"""A cheap task with exact arithmetic of its own, and the real one on MNIST."""
+"""A cheap task with exact arithmetic of its own."""
 
 import sys
 from collections.abc import Callable
@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.data import Dataset, load_mnist, one_label
 from slotwise.learning import Evaluation, Task, TrainingStart
-from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.randomness import Purpose, draw_batches, generator
 
-# torch_cases.py and torch_zoo.py; live.py and what it imports.
-for folder in (Path(__file__).parent, Path(__file__).parents[1] / "live"):
+# live.py and what it imports; torch_cases.py.
+for folder in (Path(__file__).parents[1] / "live", Path(__file__).parents[1] / "torch"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -49,15 +47,3 @@ class LeastSquares(Task):
 @pytest.fixture(scope="session")
 def least_squares() -> Callable[[int, int], Task]:
     return LeastSquares
-
-
-@pytest.fixture(scope="session")
-def mnist() -> Dataset:
-    return load_mnist()
-
-
-@pytest.fixture(scope="session")
-def samples(mnist: Dataset) -> DeviceSamples:
-    """Six devices with 40 images of one label each."""
-    rows = one_label(mnist.train_targets, 6, 40, generator(0, Purpose.PARTITION))
-    return DeviceSamples(mnist, rows)

@@ -11,8 +11,8 @@ from memory_run import serve_in_memory
 
 from slotwise.aggregation import Contribution, RuleState, Vector, mean
 from slotwise.aggregation.norm_bound import NormBounded
-from slotwise.errors import UserError
-from slotwise.frozen import same_numbers
+from slotwise.base.errors import UserError
+from slotwise.base.frozen import same_numbers
 from slotwise.learning import Evaluation, History, Interrupted, TrainingStart, train
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning import Evaluation, TrainingStart
 from slotwise.learning.attack import ATTACK, Attacked, NoAttack, Noise, SignFlip
 from slotwise.options import choose

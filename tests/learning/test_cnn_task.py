@@ -7,9 +7,9 @@ import pytest
 
 from slotwise.aggregation import Vector
 from slotwise.data import Dataset
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import Evaluation, History, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.optimizer import StepContext
 from slotwise.learning.reference import asynchronous, synchronous
@@ -216,7 +216,7 @@ def test_updates_with_dropout_are_on_average_near_those_of_the_linear_part(sampl
 def test_arrays_with_dropout_are_named_as_in_the_state_dict(
     samples: DeviceSamples, convolutions: tuple[tuple[int, int], ...], hidden: tuple[int, ...]
 ) -> None:
-    sequential = pytest.importorskip("slotwise.learning.torch_networks").sequential
+    sequential = pytest.importorskip("slotwise.torch.networks").sequential
     network = replace(DROPOUT, convolutions=convolutions, hidden=hidden)
     task = CnnTask(samples, network, SGD)
     found = {name: array.shape for name, array in task.named_arrays(task.initial_model()).items()}

@@ -22,7 +22,7 @@ from slotwise.aggregation import (
     mean,
     model_average,
 )
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import (
     Evaluation,
     History,

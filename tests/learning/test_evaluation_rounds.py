@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate

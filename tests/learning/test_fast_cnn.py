@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.kernels import FastCnn
+from slotwise.fastcnn.architecture import Architecture
+from slotwise.fastcnn.kernels import FastCnn
 
 SHAPE = (2, 14, 13)
 OFFSET, SCALE = (0.1, 0.2), (0.3, 0.4)
@@ -196,8 +196,8 @@ def test_the_next_process_starts_without_compiling() -> None:
     program = """
 import numpy as np
 from numba.core import event
-from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.kernels import FastCnn
+from slotwise.fastcnn.architecture import Architecture
+from slotwise.fastcnn.kernels import FastCnn
 
 class Listener(event.Listener):
     def on_start(self, seen):

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import FedAdam, FedYogi, ServerMomentum, Vector, fedavg, mean
 from slotwise.data import Dataset
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import Evaluation, Training, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.optimizer import Optimizer
 from slotwise.scenario import Scenario

@@ -4,11 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.data import Dataset
-from slotwise.errors import InputError, UserError
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import TrainingStart, local_training, train
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate

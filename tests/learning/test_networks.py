@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.networks import NETWORKS
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
-torch_task = pytest.importorskip("slotwise.learning.torch_task")
-torch_networks = pytest.importorskip("slotwise.learning.torch_networks")
+torch_task = pytest.importorskip("slotwise.torch.task")
+torch_networks = pytest.importorskip("slotwise.torch.networks")
 
 TRAINING = LocalTraining(local_steps=5, batch_size=32, learning_rate=0.01)
 NAMES: list[str] = ["mlp", "logistic"]

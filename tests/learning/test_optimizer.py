@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import InputError, UserError
+import torch
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.learning.local_training import LocalTraining, with_own_step
 from slotwise.learning.optimizer import DECAYS, Adam, Decay, InverseDecay, Optimizer, Sgd

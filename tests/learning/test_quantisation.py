@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import Diverged, Evaluation, Task, TrainingStart, train
 from slotwise.learning.quantisation import Quantised, link_slots_of, quantise
 from slotwise.learning.randomness import Purpose, generator

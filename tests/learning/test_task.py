@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import Evaluation, Point, Task, TrainingResult, TrainingStart
 from slotwise.learning.attack import Attacked, SignFlip
 from slotwise.learning.checked_task import CheckedTask

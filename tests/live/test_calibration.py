@@ -7,8 +7,8 @@ from virtual_time import run_virtual
 
 import slotwise as sw
 from live import Play, prepare
+from slotwise.base.errors import InputError, UserError
 from slotwise.cli.app import run as run_command
-from slotwise.errors import InputError, UserError
 from slotwise.fleet.fleet_file import read_fleet
 from slotwise.live.server.timings import FILE, Timings
 from slotwise.runs import RunConfig, RunFolder

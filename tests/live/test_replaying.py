@@ -2,7 +2,7 @@
 
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.live import replay
 from slotwise.runs import RunConfig, RunFolder
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import ConflictError, InputError, NoEffectError, UserError
+from slotwise.base.errors import ConflictError, InputError, NoEffectError, UserError
 from slotwise.options import (
     Choice,
     Derived,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.options import UserFunction, loaded
 
 CODE = """

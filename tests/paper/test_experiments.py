@@ -1,7 +1,7 @@
 import pytest
 
+from slotwise.base.errors import InputError
 from slotwise.batch.job import Run
-from slotwise.errors import InputError
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.paper.experiments import (
     PAPER,

@@ -3,11 +3,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from slotwise.batch.job import Run
-from slotwise.costs import Powers
 from slotwise.paper.report_runs import _commands, costs_section
 from slotwise.paper.reproduction import Manifest, Request
 from slotwise.report.page import Section, html
 from slotwise.runs import RunConfig
+from slotwise.schedule.costs import Powers
 
 POWERS = Powers(computing=4.0, sending=2.0, receiving=1.0, idle=0.25, slot_seconds=0.5)
 

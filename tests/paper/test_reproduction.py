@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.errors import InputError, UserError
 from slotwise.paper.experiments import PAPER, QUICK, all_runs, selected
 from slotwise.paper.report_page import write_report
 from slotwise.paper.reproduction import (

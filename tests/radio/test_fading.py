@@ -8,10 +8,10 @@ from math import log10, sqrt
 import numpy as np
 import pytest
 
+from slotwise.base.random_streams import SchedulePurpose, mixed_all, units
 from slotwise.fleet.fleet import chance
 from slotwise.radio import Nakagami, NoFading, Rayleigh, Rician
 from slotwise.radio.placement import device_states
-from slotwise.random_streams import SchedulePurpose, mixed_all, units
 
 DRAWS = 400_000
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.options import choose
 from slotwise.radio import LINK, write_trace
 from slotwise.scenario import Scenario

@@ -8,7 +8,7 @@ import pytest
 from examples.own_link.commuters import Commuters, commuters
 
 from slotwise import RunConfig, Scenario, simulate
-from slotwise.errors import ConflictError, InputError, NoEffectError, UserError
+from slotwise.base.errors import ConflictError, InputError, NoEffectError, UserError
 from slotwise.live.server.server_config import LivePlan
 from slotwise.options import UserFunction
 from slotwise.recommendation.search import toml_of

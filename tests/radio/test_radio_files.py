@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.radio import CellPlacement, Cqi, RingPlacement, SchemeTable
 from slotwise.radio.placement import read_distances
 from slotwise.radio.rates import CQI_TABLE, cqi_efficiencies, read_schemes

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from examples.own_task.logistic import Logistic
 
+from slotwise.base.errors import ConflictError, InputError, NoEffectError, UserError
 from slotwise.batch import BatchSpec
 from slotwise.batch.job import schedule_summary
-from slotwise.errors import ConflictError, InputError, NoEffectError, UserError
-from slotwise.planning import plan
 from slotwise.radio import NoFading, Rayleigh, write_trace
 from slotwise.runs import RunConfig, RunFolder, resume, run
 from slotwise.runs.toml_options import read_toml
+from slotwise.setting.planning import plan
 
 SMALL = {
     "devices": 6,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from slotwise import Asynchronous, IntentionalDelay, Scenario, simulate
+from slotwise.base.random_streams import SchedulePurpose, mixed_all
 from slotwise.fleet import Fleet
 from slotwise.options import choose
 from slotwise.radio import LINK, Rayleigh
 from slotwise.radio.placement import device_states
-from slotwise.random_streams import SchedulePurpose, mixed_all
 from slotwise.schedule import SELECTIONS
 from slotwise.schedule.fading_kernel import CLOSE, UNKNOWN, draw_scores, drawn_bits
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.recommendation.candidates import Field, field_of
 from slotwise.runs import RunConfig
 

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import Point
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.elimination import Finding, Question, Search

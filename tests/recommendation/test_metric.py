@@ -2,12 +2,12 @@ from math import inf, nan
 
 import pytest
 
-from slotwise.costs import Powers, joules, usage_until
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning import Point
 from slotwise.recommendation.metric import DIVERGED, Metric, MetricName, Target
 from slotwise.recommendation.pilots import Curve
 from slotwise.runs import RunConfig
+from slotwise.schedule.costs import Powers, joules, usage_until
 
 POWERS = Powers(computing=2.0, sending=1.0, receiving=0.5)
 JOULES = Metric("joules-to-target", Target("loss", 1.0), POWERS)

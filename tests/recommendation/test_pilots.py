@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slotwise.base.errors import UserError
 from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.job import Job, Run
 from slotwise.batch.jobs import run_jobs
-from slotwise.errors import UserError
 from slotwise.recommendation.pilots import FolderTrainer, Pilot, pilot_folder
 from slotwise.runs import RunConfig, RunFolder, run
 

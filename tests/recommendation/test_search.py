@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.aggregation import Vector
+from slotwise.base.errors import InputError, UserError
 from slotwise.batch.job import BatchObserver
-from slotwise.costs import Powers
-from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
@@ -18,6 +17,7 @@ from slotwise.recommendation.metric import Metric, Target
 from slotwise.recommendation.pilots import FolderTrainer, Stopped, begin, pilot_folder
 from slotwise.recommendation.search import _group_sizes, recommend
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.schedule.costs import Powers
 
 from .conftest import Pulling, Tasks, make_question
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from slotwise.costs import Powers
 from slotwise.learning import Point
 from slotwise.recommendation import elimination
 from slotwise.recommendation.answer import Recommendation
@@ -15,6 +14,7 @@ from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, Target
 from slotwise.recommendation.pilots import Curve, Pilot
 from slotwise.recommendation.summary import draw_pilots, headings, row, sentences
+from slotwise.schedule.costs import Powers
 
 Ask = Callable[..., Question]
 JOULES = Metric(

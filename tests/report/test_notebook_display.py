@@ -12,16 +12,16 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.notebook import Displayable
 from slotwise.fleet import Fleet
 from slotwise.learning import History, Point
-from slotwise.notebook import Displayable
-from slotwise.planning import PlanTable, plan
 from slotwise.report.notebook_display import plot_curves
 from slotwise.report.plotting import curves_figure
 from slotwise.runs import RunResult
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
+from slotwise.setting.planning import PlanTable, plan
 
 POINTS = tuple(Point(10 * k, k, 2.0 / (k + 1), k / 30, min(k, 3)) for k in range(21))
 
@@ -107,7 +107,7 @@ def test_every_result_has_a_figure_that_a_notebook_shows(make: Make) -> None:
 def test_pyplot_is_never_loaded() -> None:
     program = (
         "import sys\n"
-        "from slotwise.planning import plan\n"
+        "from slotwise.setting.planning import plan\n"
         "figure = plan(devices=6, compute_slots=2, deadline=100).plot()\n"
         "figure._repr_png_()\n"
         "print('matplotlib.pyplot' in sys.modules)"

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning import Point
 from slotwise.report.curves import COLOURS, CurveFigure, Line, Panel
 from slotwise.report.plotting import (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
+from slotwise.base.observer import Observers
 from slotwise.batch import BatchObserver, BatchSpec, Job, JobProgress, Run, run_batch
 from slotwise.learning import Evaluation, History, Point, TrainingStart, train
-from slotwise.observer import Observers
 from slotwise.report.progress import (
     MOST_BARS,
     BatchProgress,

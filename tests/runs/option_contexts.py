@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.costs import Costs, Powers
 from slotwise.data import Dataset
 from slotwise.learning import Diverged, train
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
+from slotwise.schedule.costs import Costs, Powers
 from slotwise.setting.slot_duration import powers_of_run
 
 ROOT = Path(__file__).parents[2]

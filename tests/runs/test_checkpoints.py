@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import History, Point
 from slotwise.runs.checkpoints import Checkpoints
 

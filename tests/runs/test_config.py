@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.runs import RunConfig, read_toml
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.runs import RunConfig
 
 CPU: dict[str, Any] = {"cycles_per_sample": 2e6, "cpu_ghz": 1.0, "cpu_slot_ms": 100.0}

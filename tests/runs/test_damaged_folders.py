@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import InputError, UserError
-from slotwise.files import held
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import held
 from slotwise.learning import Task
 from slotwise.runs import Observer, RunConfig, RunFolder, resume, run, run_folder
 

@@ -1,6 +1,6 @@
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.runs.data_identity import DataUse, changed_sources, refuse_mixed_data
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart
 from slotwise.runs import Observer, RunConfig, RunFolder, RunResult, model_sha256, resume, run
 from slotwise.runs.checkpoints import Checkpoints

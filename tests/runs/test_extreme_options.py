@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from option_contexts import CONTEXTS, FLEET, FOUND, LEARNING, RADIO, ROOT, Outcome, options_in, write_files
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.fleet.battery import MOST_HARVEST, Batteries
 from slotwise.options import Option, Range
 from slotwise.options.declarations import mark_of

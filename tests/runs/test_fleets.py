@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import ConflictError, InputError
+from slotwise.base.errors import ConflictError, InputError
 from slotwise.fleet.devices import EqualUplinks, ListedAbsences
 from slotwise.learning import Task
 from slotwise.learning.quantisation import Quantised

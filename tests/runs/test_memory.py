@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.runs import RunConfig, memory
 
 HUGE = 10**9

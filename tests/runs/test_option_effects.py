@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from option_contexts import CONTEXTS, FOUND, ROOT, SLOW, Outcome, options_in, write_files
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.cli import main
 from slotwise.cli.flags import Flag
 from slotwise.cli.radio import SHOWN, UNTIL
-from slotwise.errors import InputError, UserError
 from slotwise.runs import RunConfig
 
 # Contexts of `radio show`, which is always over a radio, where they are not those of a run.

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.cnn_task import CnnTask

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import History, Point
 from slotwise.learning.task import METRIC_NAME, RESERVED
 from slotwise.runs import RunConfig, RunFolder, model_sha256

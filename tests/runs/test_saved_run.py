@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.costs import Powers
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import Point, Task
 from slotwise.runs import RunConfig, RunFolder, SavedRun, run
 from slotwise.runs.saved_run import final_metrics
+from slotwise.schedule.costs import Powers
 
 
 @pytest.fixture

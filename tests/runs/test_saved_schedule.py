@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.costs import Powers
 from slotwise.learning import Point
 from slotwise.runs import RunConfig, RunFolder, SavedRun, run_timeline
 from slotwise.runs.run_timeline import keep_timeline, known_timeline, schedule_timeline
 from slotwise.runs.saved_schedule import SCHEDULE, SavedSchedule
 from slotwise.schedule import Timeline
+from slotwise.schedule.costs import Powers
 
 POWERS = Powers(computing=2, sending=1, receiving=0.5)
 CONFIG = RunConfig.from_options({"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60})

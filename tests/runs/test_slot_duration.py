@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from slotwise.base.errors import InputError
 from slotwise.batch import BatchSpec
-from slotwise.costs import Powers
-from slotwise.errors import InputError
 from slotwise.runs import RunConfig
+from slotwise.schedule.costs import Powers
 from slotwise.setting.slot_duration import powers_of_run
 
 CPU: dict[str, Any] = {"cycles_per_sample": 2e6, "cpu_ghz": 1.0}  # 0.64 s for 5 · 64 samples

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.runs import RunConfig
 from slotwise.setting.slow_link import simulate_run
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.data import Dataset, load_mnist
-from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.randomness import Purpose, generator
@@ -90,7 +90,7 @@ def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """The name of a module in the current directory, forgotten afterwards."""
     name = f"own_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(
-        "from slotwise.errors import UserError\n"
+        "from slotwise.base.errors import UserError\n"
         "number = 3\n"
         "def nothing(parameters): pass\n"
         "def fails(parameters):\n"

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.base.errors import UserError
 from slotwise.cli.flags import run_flags
-from slotwise.errors import UserError
 from slotwise.runs.toml_options import file_options, read_toml
 
 ONLY_IN_FILES = {

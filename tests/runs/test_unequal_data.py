@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.batch.job import run_work
 from slotwise.data import Dataset, dataset_path
 from slotwise.data.dataset_cache import write_dataset
-from slotwise.errors import InputError, UserError
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.runs import RunConfig, RunFolder, resume, run
 from slotwise.runs.bound_case import estimate_constants

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from random_fleets import fleets, scenarios
 
 from slotwise import Scenario, Timeline, simulate
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
+from slotwise.base.random_streams import chance
 from slotwise.fleet import Batteries, Fleet
-from slotwise.random_streams import chance
 from slotwise.schedule import SELECTIONS, RandomSelection, Transmission
 from slotwise.schedule.link import Floats, Integers
 from slotwise.schedule.policies import Asynchronous, IntentionalDelay, Synchronous

@@ -8,7 +8,7 @@ from random_fleets import DEADLINE, MANY, Case, cases, driven, fleets, lost_rows
 from slot_by_slot import SlotBySlot, naive
 
 from slotwise import Scenario, simulate
-from slotwise.costs import Usage, usage
+from slotwise.schedule.costs import Usage, usage
 from slotwise.schedule.just_in_time import Planned
 
 

@@ -21,10 +21,10 @@ from slotwise import (
     simulate,
     theory,
 )
-from slotwise.battery_balance import BatteryBalance, nanojoules
-from slotwise.costs import server_usage, usage
 from slotwise.fleet import Absence, Batteries, Fleet
 from slotwise.schedule import fading_simulator
+from slotwise.schedule.battery_balance import BatteryBalance, nanojoules
+from slotwise.schedule.costs import server_usage, usage
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies import Participants
 from slotwise.schedule.simulators import BY_VALUE

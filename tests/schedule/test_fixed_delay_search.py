@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slotwise import Scenario, Timeline, simulate
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.schedule import IntentionalDelay, free_delay, scheduler_for
 from slotwise.schedule.events import Drive, event_timeline

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import IntentionalDelay
 from slotwise.schedule import just_in_time as just_in_time_module

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slotwise import Scenario, simulate
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.schedule import Timeline
 from slotwise.theory.bound import (
     Bound,

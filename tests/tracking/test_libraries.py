@@ -10,8 +10,8 @@ import pytest
 from stored_runs import Stored, read_stored
 from tracked_toy import OPTIONS, Diverging, Failing, Toy
 
+from slotwise.base.observer import Observers
 from slotwise.learning import Diverged
-from slotwise.observer import Observers
 from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
 from slotwise.tracking import TRACKERS, tracker
 

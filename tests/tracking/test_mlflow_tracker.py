@@ -7,8 +7,8 @@ import pytest
 from stored_runs import Stored, read_mlflow
 from tracked_toy import Toy
 
-from slotwise.errors import UserError
-from slotwise.observer import Observers
+from slotwise.base.errors import UserError
+from slotwise.base.observer import Observers
 from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
 from slotwise.tracking.mlflow_tracker import MlflowTracker
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from stored_runs import read_tensorboard
 from tracked_toy import Toy
 
+from slotwise.base.observer import Observers
 from slotwise.learning import Point
-from slotwise.observer import Observers
 from slotwise.runs import Observer, RunConfig, run
 from slotwise.tracking.tensorboard_tracker import TensorboardTracker
 

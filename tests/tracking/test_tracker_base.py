@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tracked_toy import Toy
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import Point, train
 from slotwise.learning.task import RESERVED
 from slotwise.runs import Observer, RunConfig, RunFolder, run

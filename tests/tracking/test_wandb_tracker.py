@@ -6,7 +6,7 @@ import pytest
 from stored_runs import read_stored
 from tracked_toy import Toy
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.runs import RunConfig, run
 from slotwise.tracking.wandb_tracker import WandbTracker
 

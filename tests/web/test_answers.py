@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import InputError
-from slotwise.planning import divisors
+from slotwise.base.errors import InputError
 from slotwise.runs import RunFolder
+from slotwise.setting.planning import divisors
 from slotwise.web import answers as module
 from slotwise.web.answers import Answer, Answers, Sweeps, group_sizes
 from slotwise.web.controls import effective, parse_options

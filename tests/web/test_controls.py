@@ -2,8 +2,8 @@
 
 import pytest
 
-from slotwise.costs import Powers
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
+from slotwise.schedule.costs import Powers
 from slotwise.web.controls import controls, effective, parse_options, parse_powers
 
 WATTS = {"power_computing": "2", "power_sending": "1", "power_receiving": "0.5"}

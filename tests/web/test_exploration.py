@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.base.errors import InputError
 from slotwise.cli.app import run as run_command
-from slotwise.errors import InputError
 from slotwise.report.gantt.chart import Window, activity_table
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from serving import Served, served
 
-from slotwise.planning import plan
+from slotwise.setting.planning import plan
 from slotwise.web.controls import CASE, controls, effective, parse_options, parse_powers
 from slotwise.web.explorer_app import Explorer
 from slotwise.web.page_files import file_names, read

@@ -11,10 +11,10 @@ from browser import Browser, Page
 from serving import Served, served
 
 from slotwise.cli.app import run as run_command
-from slotwise.costs import Costs, Powers
-from slotwise.planning import plan
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
+from slotwise.schedule.costs import Costs, Powers
+from slotwise.setting.planning import plan
 from slotwise.web.controls import CASE
 from slotwise.web.explorer_app import Explorer
 

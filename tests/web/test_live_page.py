@@ -17,7 +17,7 @@ from browser import Browser, Page
 from live_fleet import CONFIG, live_fleet
 from serving import Served
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.live.server.events import LiveObserver
 from slotwise.web.live_page import LivePage, PageOptions, live_page
 

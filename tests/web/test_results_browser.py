@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.errors import InputError, UserError
 from slotwise.runs import RunFolder
 from slotwise.web import results_browser
 from slotwise.web.results_browser import (

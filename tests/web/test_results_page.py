@@ -9,10 +9,10 @@ import pytest
 from browser import Browser, Page
 from serving import Served, served
 
-from slotwise.costs import Powers
 from slotwise.recommendation.search import recommend
 from slotwise.report.curves import BLUE, Line
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.schedule.costs import Powers
 from slotwise.web.explorer_app import Explorer
 from slotwise.web.results_browser import ResultsBrowser
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.web import trainings
 from slotwise.web.trainings import Training, Trainings, TrainingWorker
 from slotwise.workers import WorkerLost

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.web import web_server
 from slotwise.web.web_server import HOST, explore, listening
 

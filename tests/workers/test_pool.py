@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.workers import Pool, Work, WorkerLost, WorkersGone
 from slotwise.workers.pool import ATTEMPTS
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.workers import Background, ProcessWorker, Terms, WorkerLost, process
 from slotwise.workers.process import receive, send, work
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.workers import ClusterLost, WorkerLost, WorkersGone, ray_cluster
 from slotwise.workers.ray_cluster import RayHost, RayWorker, worker_count
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.workers import ray_connection
 from slotwise.workers.ray_connection import answers, connect
 

@@ -7,7 +7,7 @@ from pickle import PickleBuffer
 import numpy as np
 import pytest
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.workers import SharedObject, load_shared
 from slotwise.workers.shared_object import MEMORY
 

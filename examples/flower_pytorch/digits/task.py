@@ -3,10 +3,10 @@
 from functools import cache
 
 import numpy as np
-import torch
-from torch import nn
 
+import torch
 from slotwise import load_mnist
+from torch import nn
 
 
 class Net(nn.Module):

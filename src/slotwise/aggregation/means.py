@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation.rule import Contribution, Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 
 
 def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from slotwise.aggregation.rule import Aggregation, Contribution, RuleState, Vector, next_model
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 
 FACTOR = 3.0  # an update may be so many times as long as the median update
 REPEATED = 2.0  # and so many times if the same device has sent another one of that length

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation.rule import Contribution, Vector
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.options import Range
 from slotwise.options.checks import LARGEST_NUMBER, check_fields
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import UserError
-from slotwise.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
-from slotwise.user_code import describe_value
+from slotwise.base.errors import UserError
+from slotwise.base.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
+from slotwise.base.user_code import describe_value
 
 Vector = NDArray[np.float32]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.runs.config import checked_option, list_depth
 
 LONGEST_NAME = 120  # characters; file systems allow 255 bytes, and a temporary name has to fit as well

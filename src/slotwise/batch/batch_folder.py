@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import damaged, held, is_empty, read_document, write_atomically
 from slotwise.batch.job import Run
 from slotwise.batch.specification import BatchSpec
-from slotwise.errors import InputError, UserError
-from slotwise.files import damaged, held, is_empty, read_document, write_atomically
 from slotwise.runs import RunFolder
 from slotwise.runs.config import RENAMED
 from slotwise.runs.data_identity import DataUse

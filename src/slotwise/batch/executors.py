@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.machine import available_cores, refuse_too_many_processes
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import BatchObserver, Failure, Job
 from slotwise.batch.job_worker import (
@@ -19,9 +21,7 @@ from slotwise.batch.job_worker import (
     TaskCache,
     train_job,
 )
-from slotwise.errors import InputError, UserError
 from slotwise.learning.workers import WorkerPlan
-from slotwise.machine import available_cores, refuse_too_many_processes
 from slotwise.options.checks import whole
 from slotwise.runs.run_timeline import known_timeline
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS

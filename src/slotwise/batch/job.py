@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from slotwise.observer import BaseObserver
+from slotwise.base.observer import BaseObserver
 from slotwise.runs import RunConfig
 from slotwise.runs.run_timeline import schedule_only, schedule_timeline
 from slotwise.schedule import IntentionalDelay, Simulator, Totals, automatic_delay

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from slotwise.base.errors import UserError
+from slotwise.base.files import write_atomically
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import BatchObserver, Job, JobProgress
 from slotwise.data import Dataset
-from slotwise.errors import UserError
-from slotwise.files import write_atomically
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.workers import WorkerPlan
 from slotwise.runs import Observer, RunConfig, RunFolder, RunSession

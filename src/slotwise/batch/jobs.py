@@ -9,17 +9,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from slotwise.base.errors import UserError
+from slotwise.base.extras import require
+from slotwise.base.files import write_atomically, write_csv
+from slotwise.base.observer import BaseObserver
 from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
 from slotwise.batch.executors import Executor, SerialExecutor, make_executor
 from slotwise.batch.job import BatchObserver, Failure, Job, Run, run_work
 from slotwise.batch.results import BatchResults, batch_figure
 from slotwise.batch.specification import BatchSpec
 from slotwise.data.dataset_cache import missing_notice
-from slotwise.errors import UserError
-from slotwise.extras import require
-from slotwise.files import write_atomically, write_csv
 from slotwise.learning.models import NetworkModel
-from slotwise.observer import BaseObserver
 from slotwise.runs.data_identity import DataUse, refuse_mixed_data
 from slotwise.runs.session import check_interval
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from slotwise.base.errors import UserError
+from slotwise.base.notebook import Displayable
 from slotwise.batch.axes import Axis, combination_name, full_text
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure
-from slotwise.costs import Powers
-from slotwise.errors import UserError
 from slotwise.learning.task import NO_METRICS, metric_names
-from slotwise.notebook import Displayable
 from slotwise.report import notebook_display
 from slotwise.report.curves import (
     COLOURS,
@@ -30,6 +29,7 @@ from slotwise.report.curves import (
 from slotwise.runs import RunFolder, SavedRun
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.runs.saved_run import MeasuredPoint
+from slotwise.schedule.costs import Powers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,11 +17,10 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from slotwise.base.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
+from slotwise.base.files import load_toml
 from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
 from slotwise.batch.job import Run, as_trained
-from slotwise.costs import Powers
-from slotwise.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
-from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
 from slotwise.options import declared, rivals, spread
 from slotwise.options.checks import option_names, whole
@@ -31,6 +30,7 @@ from slotwise.runs import RunConfig
 from slotwise.runs.execution import check_task
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.toml_options import in_words_of, toml_options
+from slotwise.schedule.costs import Powers
 from slotwise.setting.slot_duration import powers_of_run
 
 MOST_POINTS = 100_000

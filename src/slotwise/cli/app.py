@@ -15,8 +15,8 @@ from typing import Any, NoReturn, TextIO, cast
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
-from slotwise.errors import InputError, UserError, one_line, shortened, shown
-from slotwise.extras import importing
+from slotwise.base.errors import InputError, UserError, one_line, shortened, shown
+from slotwise.base.extras import importing
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
 SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
@@ -184,7 +184,7 @@ def _report_crash(error: Exception) -> int:
 
 
 def _traceback_in_user_code(error: Exception) -> str | None:
-    from slotwise.user_code import user_traceback  # noqa: PLC0415  (slow to import)
+    from slotwise.base.user_code import user_traceback  # noqa: PLC0415  (slow to import)
 
     return user_traceback(error)
 

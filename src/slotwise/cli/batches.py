@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
 from slotwise.cli.flags import (
     RAY_ADDRESS,
@@ -24,7 +25,6 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.errors import InputError, UserError
 from slotwise.report.number_text import loss_text, percent
 from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console

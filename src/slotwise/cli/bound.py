@@ -11,6 +11,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise import theory
+from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError
+from slotwise.base.files import check_writable, write_atomically
 from slotwise.cli.flags import (
     PANELS,
     AsJson,
@@ -22,8 +24,6 @@ from slotwise.cli.flags import (
     run_flags,
     whole_number,
 )
-from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
-from slotwise.files import check_writable, write_atomically
 from slotwise.options import choose
 from slotwise.options.checks import whole
 from slotwise.report.bound_figure import CONSTANT_NAMES, bound_figure, print_case

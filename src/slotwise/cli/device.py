@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from slotwise.base.errors import InputError
+from slotwise.base.machine import available_cores, refuse_too_many_processes
 from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
-from slotwise.errors import InputError
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.machine import available_cores, refuse_too_many_processes
 from slotwise.options.checks import option_names, whole
 
 BROKER, DEVICES = panel("Broker"), panel("Devices")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from cyclopts import Group, Parameter, Token
 
-from slotwise.errors import ConflictError, NoEffectError
-from slotwise.option_text import field_help, from_text
+from slotwise.base.errors import ConflictError, NoEffectError
 from slotwise.options import Option, declared
 from slotwise.options.checks import field_types, option_names
+from slotwise.options.option_text import field_help, from_text
 
 if TYPE_CHECKING:
-    from slotwise.costs import Powers
+    from slotwise.schedule.costs import Powers
     from slotwise.setting import Setting
 
 Command = Callable[..., int | None]
@@ -159,7 +159,7 @@ def _owners_text(option: Option) -> str:
 
 def power_flags() -> tuple[Flag, ...]:
     """Return the flags of `Powers`: --power-computing and so on, and --slot-seconds."""
-    from slotwise.costs import POWER_PREFIX, Powers  # noqa: PLC0415  (not for slotwise device)
+    from slotwise.schedule.costs import POWER_PREFIX, Powers  # noqa: PLC0415  (not for slotwise device)
 
     *powers, slot_seconds = flags_of(Powers, ENERGY)
     return (*(replace(flag, name=POWER_PREFIX + flag.name) for flag in powers), slot_seconds)
@@ -167,7 +167,7 @@ def power_flags() -> tuple[Flag, ...]:
 
 def take_powers(options: dict[str, Any]) -> Powers | None:
     """Remove the flags of `power_flags` from ``options`` and return what they say; None if none was given."""
-    from slotwise.costs import powers_in  # noqa: PLC0415
+    from slotwise.schedule.costs import powers_in  # noqa: PLC0415
 
     return powers_in({flag.name: options.pop(flag.name) for flag in power_flags() if flag.name in options})
 

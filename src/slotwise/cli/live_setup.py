@@ -13,15 +13,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
+from slotwise.base.errors import MissingError
+from slotwise.base.extras import require
+from slotwise.base.files import json_text
 from slotwise.cli.flags import AsJson, Flag, command, flags_of, output, panel, refuse_with, whole_numbers
-from slotwise.errors import MissingError
-from slotwise.extras import require
-from slotwise.files import json_text
 from slotwise.live.calibration import Calibration, CalibrationConfig, check_fleet_file
 from slotwise.live.calibration import calibrate as measure
 from slotwise.live.enroll.enrolment import Enrolment
-from slotwise.option_text import field_help
 from slotwise.options.checks import whole
+from slotwise.options.option_text import field_help
 from slotwise.report.number_text import percent
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig

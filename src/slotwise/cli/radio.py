@@ -11,6 +11,9 @@ import numpy as np
 from cyclopts import App
 from numpy.typing import NDArray
 
+from slotwise.base.errors import InputError
+from slotwise.base.files import check_writable
+from slotwise.base.random_streams import Floats
 from slotwise.cli.flags import (
     AsJson,
     Flag,
@@ -21,15 +24,12 @@ from slotwise.cli.flags import (
     run_flags,
     size_flags,
 )
-from slotwise.errors import InputError
-from slotwise.files import check_writable
 from slotwise.options import declared
 from slotwise.options.declarations import mark_of
 from slotwise.radio import LINK, ChannelModel, RadioLink
 from slotwise.radio.links import NotOfUplinks
 from slotwise.radio.radio_link import quantile_of, uplink_durations
 from slotwise.radio.traces import MOST_VALUES, write_trace
-from slotwise.random_streams import Floats
 from slotwise.report.tables import columns_table, table_console
 from slotwise.runs.config import RunConfig
 

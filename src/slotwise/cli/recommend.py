@@ -10,10 +10,10 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import load_toml
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import WORKERS, AsJson, Flag, Quiet, command, output, panel, run_flags
-from slotwise.errors import InputError, UserError
-from slotwise.files import load_toml
 from slotwise.options import declared, names_of
 from slotwise.recommendation.metric import MetricName
 from slotwise.report.progress import BatchProgress, stop_on_signals

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from slotwise.base.errors import UserError
+from slotwise.base.files import check_writable, json_text, write_atomically
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.results import BatchResults
 from slotwise.cli.batches import results_table
 from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, take_powers, whole_number
-from slotwise.errors import UserError
-from slotwise.files import check_writable, json_text, write_atomically
 from slotwise.report.plotting import curves_figure, curves_of, draw_curves, picture_kind
 from slotwise.report.tables import device_csv, run_as_dict, run_tables, table_console
 from slotwise.runs import SavedRun

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console
 
+from slotwise.base.errors import InputError
 from slotwise.cli.flags import (
     PANELS,
     AsJson,
@@ -26,15 +27,14 @@ from slotwise.cli.flags import (
     whole_number,
     whole_numbers,
 )
-from slotwise.costs import Costs
-from slotwise.errors import InputError
 from slotwise.options import declared
-from slotwise.planning import plan as make_plan
 from slotwise.radio import FixedSlots, RadioOptions
 from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
 from slotwise.schedule import Synchronous, ready_policy
+from slotwise.schedule.costs import Costs
 from slotwise.setting import Setting
+from slotwise.setting.planning import plan as make_plan
 from slotwise.setting.slot_duration import powers_of_run
 from slotwise.setting.slow_link import simulate_run
 

@@ -11,17 +11,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from slotwise.base.errors import MissingError, NoEffectError
+from slotwise.base.observer import BaseObserver, Observers
 from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
-from slotwise.errors import MissingError, NoEffectError
 from slotwise.learning.history import REMEDY
 from slotwise.live import ServerConfig
 from slotwise.live.server.events import Level
 from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.serving import PreparedRun, config_like, prepare_resume, prepare_serve
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.observer import BaseObserver, Observers
 from slotwise.options.checks import option_names
 from slotwise.report.number_text import counted, loss_text, percent
 from slotwise.report.progress import stop_on_signals

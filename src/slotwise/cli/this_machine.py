@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from slotwise.base.errors import InputError
 from slotwise.cli.flags import AsJson, Quiet, number, whole_number
 from slotwise.data import TITLES, Dataset, FetchedName, dataset_path, fetch_dataset, import_dataset
-from slotwise.errors import InputError
 from slotwise.options.checks import whole
 from slotwise.report.tables import table_console
 

@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from slotwise.base.errors import ConflictError, InputError, MissingError, UserError
+from slotwise.base.machine import available_cores
+from slotwise.base.observer import BaseObserver, Observers
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import (
     RAY_ADDRESS,
@@ -23,11 +26,7 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.costs import Costs, Powers
-from slotwise.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.learning.workers import Processes, RayActors, WorkerPlan
-from slotwise.machine import available_cores
-from slotwise.observer import BaseObserver, Observers
 from slotwise.report.number_text import counted, loss_text, percent
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.report.tables import cost_line
@@ -36,6 +35,7 @@ from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.toml_options import blaming_file, read_toml
+from slotwise.schedule.costs import Costs, Powers
 from slotwise.setting.slot_duration import powers_of_run
 from slotwise.tracking import TRACKERS, tracker
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.user_code import describe_error
 from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
@@ -24,10 +26,8 @@ from slotwise.data.partitions import (
     PartitionChoice,
     Sizes,
 )
-from slotwise.errors import InputError, UserError
 from slotwise.options import Either, FileName, Found, Range, loaded
 from slotwise.options.checks import LARGEST_SEED, check_fields
-from slotwise.user_code import describe_error
 
 InputScale = Literal["standard", "unit"]
 

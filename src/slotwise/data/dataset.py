@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import UserError
-from slotwise.frozen import FrozenArrays, read_only
+from slotwise.base.errors import UserError
+from slotwise.base.frozen import FrozenArrays, read_only
 
 Bytes = NDArray[np.uint8]
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets")

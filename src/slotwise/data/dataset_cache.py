@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.base.errors import UserError
+from slotwise.base.extras import require
+from slotwise.base.files import write_atomically
 from slotwise.data.dataset import ARRAYS, STORED_NAMES, DataError, Dataset
 from slotwise.data.facts import TITLES
-from slotwise.errors import UserError
-from slotwise.extras import require
-from slotwise.files import write_atomically
 
 
 def dataset_path(name: str) -> Path:

@@ -9,10 +9,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from slotwise.base.extras import importing
 from slotwise.data.cifar10 import fetch_cifar10, import_cifar10
 from slotwise.data.dataset import DataError, Dataset
 from slotwise.data.facts import FetchedName
-from slotwise.extras import importing
 
 TIMEOUTS = (4.0, 20.0)  # seconds to connect, and between two parts of an answer
 

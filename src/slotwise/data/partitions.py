@@ -20,8 +20,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.base.errors import InputError
 from slotwise.data.dataset import DataError, Dataset
-from slotwise.errors import InputError
 from slotwise.options import Choice, Either, Range
 from slotwise.options.checks import LARGEST, check_fields
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import ConflictError, InputError
+from slotwise.base.errors import ConflictError, InputError
+from slotwise.base.random_streams import SchedulePurpose, chances
 from slotwise.options.checks import LARGEST_SEED, whole
-from slotwise.random_streams import SchedulePurpose, chances
 
 NANOJOULES = 1_000_000_000  # of a joule
 MOST_JOULES = 1_000_000_000.0  # so that a battery fits 64 bits, in nanojoules

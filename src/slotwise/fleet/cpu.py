@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.options.checks import LARGEST, LARGEST_NUMBER, whole
 
 

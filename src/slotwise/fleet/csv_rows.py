@@ -13,9 +13,9 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from slotwise.errors import UserError, shown
-from slotwise.option_text import read_number
+from slotwise.base.errors import UserError, shown
 from slotwise.options.checks import LARGEST
+from slotwise.options.option_text import read_number
 
 MOST_SHOWN = 40  # characters of a field in a message, enough to find it
 

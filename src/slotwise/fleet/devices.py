@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
-from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.base.errors import ConflictError, InputError, NoEffectError
 from slotwise.fleet.battery import MOST_HARVEST, MOST_JOULES, Batteries
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission

@@ -12,11 +12,11 @@ from math import ceil, exp, inf, log1p
 from statistics import NormalDist
 from typing import Literal, get_args
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
+from slotwise.base.random_streams import SchedulePurpose, chance
 from slotwise.fleet.fleet import Absence
-from slotwise.option_text import read_number, read_whole_number
 from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
-from slotwise.random_streams import SchedulePurpose, chance
+from slotwise.options.option_text import read_number, read_whole_number
 
 Distribution = Callable[[float], int]
 """The inverse of a distribution function: whole slots, at least 1, from a number in [0, 1)."""

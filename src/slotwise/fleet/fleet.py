@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from slotwise.errors import ConflictError, InputError
+from slotwise.base.errors import ConflictError, InputError
+from slotwise.base.random_streams import SchedulePurpose, chance, chances
 from slotwise.fleet.battery import Batteries
 from slotwise.options.checks import LARGEST_SEED, whole
-from slotwise.random_streams import SchedulePurpose, chance, chances
 from slotwise.scenario import Scenario
 
 Retransmission = Literal["next-turn", "at-once", "erasure"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.fleet.csv_rows import CsvTable, Row, read_table
 from slotwise.fleet.devices import (
     EVERY_SPEED,

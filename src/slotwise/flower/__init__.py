@@ -13,7 +13,7 @@ Names are imported when they are first used. All but `project` needs the extra `
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from slotwise.extras import importing
+from slotwise.base.extras import importing
 
 if TYPE_CHECKING:
     from slotwise.flower.node_server import NodesOutcome, serve

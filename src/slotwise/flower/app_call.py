@@ -18,7 +18,8 @@ from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.user_code import describe_error
 from slotwise.flower.app_messages import (
     MessageForm,
     records_of,
@@ -31,7 +32,6 @@ from slotwise.flower.array_layout import ArrayLayout
 from slotwise.flower.project import FlowerProject
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import DeviceState, TrainingResult, TrainingStart
-from slotwise.user_code import describe_error
 
 CALLING = Lock()  # the global random generators belong to one call at a time
 
@@ -88,7 +88,7 @@ class AppCall:
             raise UserError(f"{description.label}: has a client_fn, {instead}")
         self._app = app
         if "torch" in sys.modules:
-            from slotwise.learning.torch_module import keep_freed_memory  # noqa: PLC0415
+            from slotwise.torch.module import keep_freed_memory  # noqa: PLC0415
 
             keep_freed_memory()
 

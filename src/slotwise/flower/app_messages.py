@@ -15,7 +15,7 @@ from flwr.app.metadata import Metadata
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning.task import METRIC_NAME, NO_DEVICE_STATE, RESERVED, DeviceState, Evaluation
 
 WEIGHT = "num-examples"

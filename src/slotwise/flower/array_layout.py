@@ -14,7 +14,7 @@ from flwr.common.constant import SType
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 
 
 @dataclass(frozen=True)

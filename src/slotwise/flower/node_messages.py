@@ -14,7 +14,7 @@ from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 
 POLL = 0.2  # seconds between two looks for replies
 UNREACHABLE = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)

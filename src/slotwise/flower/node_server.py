@@ -19,8 +19,10 @@ from typing import Any
 from flwr.app import ArrayRecord, MessageType
 from flwr.serverapp import Grid
 
-from slotwise.errors import InputError, UserError
-from slotwise.files import write_atomically
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import write_atomically
+from slotwise.base.observer import BaseObserver, Observers
+from slotwise.base.user_code import describe_error
 from slotwise.flower.app_messages import MessageForm
 from slotwise.flower.node_messages import Latency, NodeLost, NodeMessages
 from slotwise.flower.node_task import NodeTask
@@ -31,10 +33,8 @@ from slotwise.live.server.live_run import LiveOutcome, run_live
 from slotwise.live.server.server_config import LARGEST_PACKET, LivePlan, ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
-from slotwise.observer import BaseObserver, Observers
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.user_code import describe_error
 
 MOST_FAILURES = 3  # of a node in a row; then it gets no more work
 REJOIN_DELAY = 1.0  # seconds

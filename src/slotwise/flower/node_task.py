@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, Message
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.flower.app_messages import (
     MessageForm,
     evaluation_of,

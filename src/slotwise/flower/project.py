@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from slotwise.errors import InputError, UserError, refuse_unknown_name
-from slotwise.extras import importing
+from slotwise.base.errors import InputError, UserError, refuse_unknown_name
+from slotwise.base.extras import importing
+from slotwise.base.user_code import describe_error, is_function_name
 from slotwise.learning.models import Model, Seed
 from slotwise.options.checks import LARGEST_SEED, check_fields, whole
-from slotwise.user_code import describe_error, is_function_name
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord

@@ -16,11 +16,11 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.user_code import describe_error
 from slotwise.flower.app_call import seeded
 from slotwise.flower.app_messages import MessageForm
 from slotwise.flower.project import FlowerProject
-from slotwise.user_code import describe_error
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import Result
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.user_code import describe_error
 from slotwise.fleet import Fleet
 from slotwise.flower.app_call import CALLING, seed_of, seeded
 from slotwise.flower.app_messages import evaluation_of, mean_metrics, reply_content, reply_metrics
@@ -31,7 +32,6 @@ from slotwise.learning.randomness import Purpose
 from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.scenario import Scenario
 from slotwise.schedule import Record, Timeline, case_of
-from slotwise.user_code import describe_error
 
 APP_FAILED = 2  # Flower's code of an error in a ClientApp
 

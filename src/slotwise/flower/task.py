@@ -11,7 +11,8 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, MissingError, UserError
+from slotwise.base.errors import InputError, MissingError, UserError
+from slotwise.base.user_code import check_arguments, describe_error, load_function
 from slotwise.flower.app_call import CALLING, AppCall, AppDescription, seed_of, seeded
 from slotwise.flower.app_messages import MessageForm, evaluation_of, mean_metrics
 from slotwise.flower.array_layout import ArrayLayout
@@ -26,7 +27,6 @@ from slotwise.learning.task import (
     TrainingResult,
     TrainingStart,
 )
-from slotwise.user_code import check_arguments, describe_error, load_function
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | Mapping[str, float] | None]
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
 from slotwise.learning.task import Task, TaskWrapper, TrainingStart

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
-from slotwise.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
+from slotwise.base.errors import UserError
+from slotwise.base.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
+from slotwise.base.user_code import check_arguments, describe_value
 from slotwise.learning.task import (
     METRIC_NAME,
     RESERVED,
@@ -26,7 +27,6 @@ from slotwise.learning.task import (
     TrainingStart,
     update_of,
 )
-from slotwise.user_code import check_arguments, describe_value
 
 UNSAVED_NAMES = ("file", "allow_pickle")  # parameters of numpy.savez, which takes arrays by keyword
 

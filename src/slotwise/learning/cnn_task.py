@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.user_code import describe_value
 from slotwise.data.dataset import Bytes, Dataset
-from slotwise.errors import InputError, UserError
-from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.batches import draw_each
-from slotwise.learning.fastcnn.kernels import FastCnn, Kept
+from slotwise.fastcnn.architecture import Architecture
+from slotwise.fastcnn.batches import draw_each
+from slotwise.fastcnn.kernels import FastCnn, Kept
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
 from slotwise.learning.optimizer import Optimizer, Step
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Evaluation, Task, TrainingStart
-from slotwise.user_code import describe_value
 
 CHUNK = 2048  # images gathered at once for an evaluation: a few megabytes
 

@@ -19,18 +19,18 @@ from slotwise.aggregation import (
     mean,
     next_model,
 )
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.machine import available_cores
+from slotwise.base.observer import BaseObserver
+from slotwise.base.user_code import check_arguments
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.history import Diverged, History, Interrupted, Point, unfitting
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.task import NO_METRICS, DeviceState, Evaluation, Task, TrainingResult, update_of
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
-from slotwise.machine import available_cores
-from slotwise.observer import BaseObserver
 from slotwise.options import loaded, resolved
 from slotwise.options.checks import whole
 from slotwise.schedule import Timeline
-from slotwise.user_code import check_arguments
 
 EVALUATIONS = 100  # of a training, by default
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import RuleState, Vector
-from slotwise.errors import PicklableError, UserError
-from slotwise.frozen import EqualByNumbers
+from slotwise.base.errors import PicklableError, UserError
+from slotwise.base.frozen import EqualByNumbers
+from slotwise.base.notebook import Displayable
 from slotwise.learning.task import NO_METRICS, DeviceState
-from slotwise.notebook import Displayable
 from slotwise.schedule import Timeline
 
 REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"

@@ -9,8 +9,10 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotwise.base.errors import ConflictError, InputError, NoEffectError
+from slotwise.base.machine import total_memory
+from slotwise.base.user_code import describe_value
 from slotwise.data import Dataset
-from slotwise.errors import ConflictError, InputError, NoEffectError
 from slotwise.learning.optimizer import (
     OPTIMIZER,
     RATE_DECAY,
@@ -24,10 +26,8 @@ from slotwise.learning.optimizer import (
 )
 from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
-from slotwise.machine import total_memory
 from slotwise.options import Range, flat
 from slotwise.options.checks import LARGEST, LARGEST_SEED, check_fields
-from slotwise.user_code import describe_value
 
 POSITION = 8  # bytes of a sample's position in a batch
 Count = Annotated[int, Range(least=1, most=LARGEST)]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from slotwise.errors import InputError, UserError
-from slotwise.extras import MODELS, require
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.extras import MODELS, require
+from slotwise.base.user_code import describe_error
 from slotwise.learning.networks import NETWORK, Cnn, Network
 from slotwise.options import Choice, Either, Range, UserFunction, loaded
 from slotwise.options.checks import LARGEST_SEED, check_fields
-from slotwise.user_code import describe_error
 
 if TYPE_CHECKING:
     from slotwise.learning.task import Task

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Annotated, ClassVar
 
-from slotwise.errors import InputError
-from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.base.errors import InputError
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.options import Choice, Range
 from slotwise.options.checks import check_fields
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.user_code import check_arguments, describe_value
 from slotwise.learning.task import TrainingStart
 from slotwise.options import Choice, Range, UserFunction, loaded
 from slotwise.options.checks import LARGEST, LARGEST_NUMBER, check_fields
 from slotwise.options.declarations import importable_name
-from slotwise.user_code import check_arguments, describe_value
 
 if TYPE_CHECKING:
     from slotwise.learning.local_training import LocalTraining

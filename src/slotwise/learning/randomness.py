@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.base.random_streams import Purpose
 from slotwise.options.checks import LARGEST_SEED
-from slotwise.random_streams import Purpose
 
 __all__ = ["LARGEST_SEED", "Purpose", "draw_batches", "generator"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.frozen import FrozenMapping
+from slotwise.base.frozen import FrozenMapping
 
 NO_METRICS: Mapping[str, float] = FrozenMapping()
 METRIC_NAME = "[A-Za-z][A-Za-z0-9_./-]*"

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InputError, UserError
-from slotwise.files import check_writable, write_atomically, write_csv
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import check_writable, write_atomically, write_csv
 from slotwise.fleet import Fleet
 from slotwise.live.server.timings import FILE, Timing
 from slotwise.options import Range

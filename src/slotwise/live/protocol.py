@@ -29,7 +29,7 @@ from zlib import crc32
 
 import numpy as np
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 
 if TYPE_CHECKING:
     from slotwise.aggregation import Vector

@@ -10,7 +10,7 @@ import numpy as np
 
 from slotwise.aggregation import Contribution, RuleState, Vector, next_model
 from slotwise.aggregation.norm_bound import NormBounded
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import update_of

@@ -10,10 +10,10 @@ from numbers import Integral
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
+from slotwise.base.user_code import describe_value
 from slotwise.options.declarations import Declaration, Range, declarations, mark_of
 from slotwise.options.tables import resolved
-from slotwise.user_code import describe_value
 
 LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
 LARGEST_SEED = 2**64 - 1

@@ -11,7 +11,7 @@ from importlib import import_module
 from math import inf
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from slotwise.option_text import field_help
+from slotwise.options.option_text import field_help
 from slotwise.options.user_function import OWN_OPTIONS, UserFunction
 
 Mark = TypeVar("Mark")

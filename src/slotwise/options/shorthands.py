@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING
 from typing import Any, ClassVar
 
-from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.base.errors import ConflictError, InputError, NoEffectError
 from slotwise.options.declarations import Option, declared
 from slotwise.options.tables import build, is_given
 

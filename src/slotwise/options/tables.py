@@ -10,7 +10,8 @@ from itertools import permutations, product
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError, refuse_unknown_name
+from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError, refuse_unknown_name
+from slotwise.base.user_code import describe_value, is_function_name
 from slotwise.options.declarations import (
     GIVEN,
     NO_CHOICE,
@@ -26,7 +27,6 @@ from slotwise.options.declarations import (
     required_option,
 )
 from slotwise.options.user_function import OWN_OPTIONS, UserFunction, pairs
-from slotwise.user_code import describe_value, is_function_name
 
 Value = TypeVar("Value")
 

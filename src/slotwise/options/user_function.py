@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from slotwise.errors import InputError
-from slotwise.user_code import check_arguments, is_function_name, load_function
+from slotwise.base.errors import InputError
+from slotwise.base.user_code import check_arguments, is_function_name, load_function
 
 OWN_OPTIONS = "_options"  # follows the name of a choice: the parameters of the user's own function
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple, Self
 
+from slotwise.base.errors import InputError
 from slotwise.batch.job import Run, distinct
 from slotwise.data import DataName, InputScale
-from slotwise.errors import InputError
 from slotwise.learning.engine import EVALUATIONS
 from slotwise.learning.local_training import LocalUpdate
 from slotwise.runs import RunConfig

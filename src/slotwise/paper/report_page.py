@@ -9,11 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.base.files import write_atomically, write_document
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
-from slotwise.costs import Powers
 from slotwise.data import TITLES
-from slotwise.files import write_atomically, write_document
 from slotwise.paper.criteria import COLLAPSED
 from slotwise.paper.evidence import Evidence, Results
 from slotwise.paper.experiments import (
@@ -48,6 +47,7 @@ from slotwise.report.gantt import whole_window
 from slotwise.report.gantt.figure_chart import gantt_file
 from slotwise.report.page import Content, Html, Page, Section, badge, heading, paragraph, table
 from slotwise.report.plotting import plot_figure, save_figure
+from slotwise.schedule.costs import Powers
 
 if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest

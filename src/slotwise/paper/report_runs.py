@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
-from slotwise.costs import Costs, Powers
 from slotwise.data import TITLES, DataName
 from slotwise.paper.evidence import Results
 from slotwise.report.number_text import loss_text
@@ -19,6 +18,7 @@ from slotwise.report.page import Content, Html, Section, code, definitions, deta
 from slotwise.report.progress import duration
 from slotwise.runs import RunConfig
 from slotwise.runs.config import beyond_the_paper
+from slotwise.schedule.costs import Costs, Powers
 
 if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest

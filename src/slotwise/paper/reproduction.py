@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slotwise.base.errors import InputError
+from slotwise.base.extras import require
+from slotwise.base.observer import BaseObserver
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.executors import ProcessExecutor
 from slotwise.batch.job import Failure, Run, distinct
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
 from slotwise.batch.specification import MOST_SEEDS
-from slotwise.costs import Powers
-from slotwise.errors import InputError
-from slotwise.extras import require
-from slotwise.observer import BaseObserver
 from slotwise.options.checks import whole
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.runs.data_identity import refuse_mixed_data
+from slotwise.schedule.costs import Powers
 
 
 @dataclass(frozen=True)

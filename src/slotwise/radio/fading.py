@@ -1,6 +1,6 @@
 """Small-scale block fading: the power gain of a device in a block, with mean 1.
 
-A gain is a function of a state of `slotwise.random_streams` that is keyed by seed, device and block, so any
+A gain is a function of a state of `base.random_streams` that is keyed by seed, device and block, so any
 block of any device is drawn directly, and those of many devices and blocks in one numpy call.
 
 To add a fading, write a class with a method ``gains`` and name it in `FADINGS`.
@@ -16,9 +16,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from slotwise.base.random_streams import Floats, States, mixed_all, units
 from slotwise.options import Choice, Named, Range
 from slotwise.options.checks import LARGEST, check_fields
-from slotwise.random_streams import Floats, States, mixed_all, units
 
 _SMALLEST = 2.0**-54  # in place of 0 where a logarithm is taken
 Slots = Annotated[int, Range(least=1, most=LARGEST)]

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from slotwise.errors import InputError, NoEffectError
+from slotwise.base.errors import InputError, NoEffectError
+from slotwise.base.random_streams import Floats
 from slotwise.options import Choice, Either, Range, table_of
 from slotwise.options.checks import check_fields
 from slotwise.radio.channel import Budget, Channel, ChannelModel, Conditions, TraceConditions, decibels
@@ -33,7 +34,6 @@ from slotwise.radio.rates import (
     SlotMs,
     required_bits,
 )
-from slotwise.random_streams import Floats
 from slotwise.scenario import Scenario
 
 PREFIX = "radio_"

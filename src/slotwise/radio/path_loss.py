@@ -16,9 +16,9 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
+from slotwise.base.random_streams import Floats
 from slotwise.options import Choice, Range
 from slotwise.options.checks import check_fields
-from slotwise.random_streams import Floats
 
 SPEED_OF_LIGHT = 299_792_458.0  # m/s
 DEVICE_HEIGHT = 1.5  # m, h_UT

@@ -13,11 +13,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.random_streams import Floats, SchedulePurpose, States, mixed_all, state_after, units
 from slotwise.fleet.csv_rows import CsvTable, read_table
 from slotwise.options import Choice, FileName, Named, NoFlag, Range, StandsFor
 from slotwise.options.checks import check_fields
-from slotwise.random_streams import Floats, SchedulePurpose, States, mixed_all, state_after, units
 
 NEAREST_DISTANCE, LARGEST_DISTANCE = 0.1, 1e7  # metres
 Metres = Annotated[float, Range(least=NEAREST_DISTANCE, most=LARGEST_DISTANCE)]

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from slotwise.base.random_streams import Floats, SchedulePurpose, mixed_all
 from slotwise.radio.channel import Conditions, Integers, ModelConditions, decibels
 from slotwise.radio.placement import device_states
 from slotwise.radio.rates import Rate, Shannon, Stepped
-from slotwise.random_streams import Floats, SchedulePurpose, mixed_all
 from slotwise.schedule.link import RayleighDraws, Transmission
 
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived

@@ -20,11 +20,11 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 
-from slotwise.errors import InputError, MissingError, UserError
+from slotwise.base.errors import InputError, MissingError, UserError
+from slotwise.base.random_streams import Floats
 from slotwise.fleet.csv_rows import read_table
 from slotwise.options import Choice, FileName, Named, NoFlag, Range, StandsFor
 from slotwise.options.checks import check_fields
-from slotwise.random_streams import Floats
 
 CQI_TABLE = Path(__file__).with_name("cqi_table.csv")
 MOST_DECIBELS, MOST_EFFICIENCY = 200, 1000  # of a scheme's threshold and efficiency

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slotwise.errors import UserError
-from slotwise.files import write_csv
+from slotwise.base.errors import UserError
+from slotwise.base.files import write_csv
+from slotwise.base.random_streams import Floats
 from slotwise.fleet.csv_rows import CsvTable, Row, read_table
-from slotwise.random_streams import Floats
 
 MOST_VALUES = 20_000_000
 TIMES, QUANTITIES = ("slot", "block"), ("snr_db", "bits")

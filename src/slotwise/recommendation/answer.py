@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from slotwise.files import json_text
+from slotwise.base.files import json_text
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.elimination import Finding
 from slotwise.recommendation.pilots import common_options

@@ -10,7 +10,7 @@ from typing import get_args
 
 import numpy as np
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.runs import RunConfig
 from slotwise.schedule import Delay, Schedule, Timeline, case_of, refuse_too_many_uplinks
 

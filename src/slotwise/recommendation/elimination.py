@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.observer import BaseObserver
 from slotwise.batch.job import BatchObserver, Run
-from slotwise.errors import InputError, UserError
-from slotwise.observer import BaseObserver
 from slotwise.recommendation.candidates import SIXTEENTHS, Candidate, Field, field_of, slot_after
 from slotwise.recommendation.metric import DIVERGED, Metric, Score
 from slotwise.recommendation.pilots import Curve, Pilot, Trainer

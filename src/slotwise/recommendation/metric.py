@@ -8,16 +8,16 @@ from math import inf, isfinite, isnan
 from statistics import fmean
 from typing import Literal, get_args
 
-from slotwise.costs import Powers, joules, usage_until
-from slotwise.errors import InputError, MissingError
+from slotwise.base.errors import InputError, MissingError
 from slotwise.learning import Point
-from slotwise.option_text import read_number
 from slotwise.options.checks import checked
+from slotwise.options.option_text import read_number
 from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
 from slotwise.report.number_text import loss_text
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_run import final_accuracy, final_loss
+from slotwise.schedule.costs import Powers, joules, usage_until
 
 Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.observer import BaseObserver
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.job import Job, Run
 from slotwise.batch.job_worker import MakeTask, TaskCache
 from slotwise.batch.jobs import run_jobs
-from slotwise.errors import InputError, UserError
 from slotwise.learning import Point
 from slotwise.learning.engine import evaluation_rounds
-from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig
 
 SEARCHED = ("schedule", "group_size", "delay", "seed")

@@ -10,20 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from slotwise.aggregation import check_group_sizes
+from slotwise.base.errors import InputError
+from slotwise.base.files import write_atomically
+from slotwise.base.machine import available_cores
+from slotwise.base.observer import BaseObserver
 from slotwise.batch.specification import MOST_SEEDS, checked_seeds
-from slotwise.costs import Powers
-from slotwise.errors import InputError
-from slotwise.files import write_atomically
-from slotwise.machine import available_cores
-from slotwise.observer import BaseObserver
 from slotwise.options import found_names, spread
 from slotwise.options.checks import whole
-from slotwise.planning import divisors
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, MetricName, Target
 from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.runs import RunConfig
+from slotwise.schedule.costs import Powers
+from slotwise.setting.planning import divisors
 from slotwise.setting.slot_duration import powers_of_run
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning import Point
 from slotwise.learning.task import NO_METRICS
 from slotwise.runs.saved_run import MeasuredPoint

@@ -1,4 +1,4 @@
-"""Tables, plots and HTML of results for notebooks: the functions behind `slotwise.notebook.Displayable`."""
+"""Tables, plots and HTML of results for notebooks: the functions behind `base.notebook.Displayable`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from html import escape
 from math import nan
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import InputError
-from slotwise.extras import require
+from slotwise.base.errors import InputError
+from slotwise.base.extras import require
+from slotwise.base.user_code import describe_value
 from slotwise.learning import History, Point
 from slotwise.learning.task import metric_names
-from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.report.curves import BLUE, GREEN, VERMILLION, CurveFigure, Line, loss_and_accuracy
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
@@ -27,7 +27,7 @@ from slotwise.report.plotting import (
 from slotwise.report.tables import plan_title
 from slotwise.runs import RunResult
 from slotwise.schedule import Timeline
-from slotwise.user_code import describe_value
+from slotwise.setting.planning import FleetPlan, Plan, PlanTable
 
 Columns = Mapping[str, Sequence[Any]]
 

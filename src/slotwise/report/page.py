@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.extras import require
+from slotwise.base.extras import require
 from slotwise.report.curves import CurveFigure, Line, Numbers
 
 # The markers of matplotlib as those of plotly, and as letters for the legend.

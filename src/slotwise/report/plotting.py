@@ -13,9 +13,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import InputError
-from slotwise.extras import require
-from slotwise.files import check_writable, write_atomically
+from slotwise.base.errors import InputError
+from slotwise.base.extras import require
+from slotwise.base.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.learning.task import metric_names
 from slotwise.report.curves import (

@@ -22,8 +22,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from slotwise.base.observer import BaseObserver, Observers
 from slotwise.learning import History, Point
-from slotwise.observer import BaseObserver, Observers
 from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import Observer, RunConfig, RunFolder
 from slotwise.schedule import Timeline

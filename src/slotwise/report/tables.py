@@ -11,10 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from slotwise.costs import Costs, Spread
-from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import SavedRun
+from slotwise.schedule.costs import Costs, Spread
+from slotwise.setting.planning import FleetPlan, Plan, PlanTable
 
 TABLE_WIDTH = 80
 SHARES = ("computing", "sending", "receiving", "idle")

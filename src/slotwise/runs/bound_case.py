@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
+from slotwise.base.machine import available_cores
 from slotwise.learning.estimation import Measurement, Progress, SgdTask, measure, one_step
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.networks import Logistic
-from slotwise.machine import available_cores
 from slotwise.options.checks import whole
 from slotwise.runs.config import RunConfig, beyond_the_paper
 from slotwise.runs.execution import build_task

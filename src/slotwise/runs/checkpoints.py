@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import RuleState
-from slotwise.errors import UserError
-from slotwise.files import write_atomically
+from slotwise.base.errors import UserError
+from slotwise.base.files import write_atomically
 from slotwise.learning import History, Point
 from slotwise.learning.task import COLUMNS, DeviceState, metric_names
 

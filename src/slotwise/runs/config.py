@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 from slotwise.aggregation import RuleChoice, check_group_sizes, mean
+from slotwise.base.errors import ConflictError, InputError
 from slotwise.data import FACTS, DataFolder, DataOptions, PartitionedData
 from slotwise.data.npz_folder import input_type
-from slotwise.errors import ConflictError, InputError
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.fleet import Devices
 from slotwise.fleet.fleet_file import FleetFile
 from slotwise.learning.attack import AttackChoice, NoAttack
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8

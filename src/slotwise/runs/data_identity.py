@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 
 SHOWN_RUNS, SHOWN_DIGITS = 3, 12  # of a message
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.base.errors import InputError, UserError
 from slotwise.data import Dataset, PartitionedData
-from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs.config import TRAINABLE_FOLDER, RunConfig

@@ -9,10 +9,10 @@ import numpy as np
 
 from slotwise.aggregation import RULE, Aggregation, Contribution, next_model
 from slotwise.data import Dataset
+from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import Task, TrainingResult, TrainingStart
 from slotwise.learning.attack import Attack, Attacked
 from slotwise.learning.checked_task import CheckedTask
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.optimizer import Optimizer
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
@@ -46,8 +46,8 @@ def build_task(
         how: dict[str, Any] = {"offset": offset, "scale": scale, "model_seed": config.model_seed}
         # Both back-ends take long to import; a run needs only one of them.
         if config.model.backend == "torch":
-            from slotwise.learning.torch_networks import build_network  # noqa: PLC0415
-            from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
+            from slotwise.torch.networks import build_network  # noqa: PLC0415
+            from slotwise.torch.task import TorchTask  # noqa: PLC0415
 
             module = build_network(config.model.network_name, network)
             task = TorchTask(module, samples, config.training, initial="seed", **how)

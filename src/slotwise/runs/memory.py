@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
+from slotwise.base.machine import available_cores, total_memory
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.networks import Logistic, Network
-from slotwise.machine import available_cores, total_memory
 from slotwise.runs.config import RunConfig
 
 NUMBER = 4  # bytes of a float32 or an int32

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, UserError
-from slotwise.files import (
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import (
     held,
     is_empty,
     leftovers,
@@ -27,9 +27,9 @@ from slotwise.files import (
     write_csv,
     write_document,
 )
+from slotwise.base.machine import processor, source_commit
 from slotwise.learning import History, Point
 from slotwise.learning.task import COLUMNS, metric_names
-from slotwise.machine import processor, source_commit
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
 from slotwise.runs.data_identity import DataUse, changed_sources

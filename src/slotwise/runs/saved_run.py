@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from slotwise.costs import Costs, Powers, joules
-from slotwise.errors import UserError
-from slotwise.files import damaged, read_document
+from slotwise.base.errors import UserError
+from slotwise.base.files import damaged, read_document
 from slotwise.learning import Point
 from slotwise.learning.task import COLUMNS, NO_METRICS, metric_names
 from slotwise.runs.config import RunConfig
@@ -23,6 +22,7 @@ from slotwise.runs.data_identity import DataUse
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_schedule import SavedSchedule
 from slotwise.schedule import Timeline
+from slotwise.schedule.costs import Costs, Powers, joules
 from slotwise.setting.slot_duration import powers_of_run
 
 Status = Literal["running", "interrupted", "diverged", "finished"]

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.costs import Usage, usage_until
-from slotwise.files import write_atomically
+from slotwise.base.files import write_atomically
 from slotwise.learning import Point
 from slotwise.schedule import Timeline, Totals
+from slotwise.schedule.costs import Usage, usage_until
 
 SCHEDULE = "schedule.json"  # in the folder of a run
 

@@ -10,15 +10,16 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.machine import available_cores
+from slotwise.base.notebook import Displayable
+from slotwise.base.observer import BaseObserver
+from slotwise.base.user_code import describe_error, describe_value
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver, follow
 from slotwise.learning.history import unfitting
 from slotwise.learning.workers import WorkerPlan, plan_of
-from slotwise.machine import available_cores
-from slotwise.notebook import Displayable
-from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
 from slotwise.runs.execution import as_sent, build_task, try_own_code
@@ -26,7 +27,6 @@ from slotwise.runs.run_folder import RunFolder, model_sha256
 from slotwise.runs.saved_run import Status
 from slotwise.schedule import Timeline
 from slotwise.setting.slow_link import simulate_run
-from slotwise.user_code import describe_error, describe_value
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 RunEnd = Literal["finished", "interrupted", "diverged", "failed"]

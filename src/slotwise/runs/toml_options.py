@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError, UserError, refuse_unknown_name, shown
-from slotwise.files import load_toml
+from slotwise.base.errors import InputError, UserError, refuse_unknown_name, shown
+from slotwise.base.files import load_toml
 from slotwise.options import declared
 from slotwise.runs.config import RENAMED, RunConfig
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.user_code import describe_error, describe_value
 from slotwise.options import Choice, loaded
 from slotwise.options.checks import LARGEST
 from slotwise.scenario import Scenario
@@ -22,7 +23,6 @@ from slotwise.schedule.link import (
     RayleighLink,
     Transmission,
 )
-from slotwise.user_code import describe_error, describe_value
 
 
 def own_link(choice: Choice, function: Any, scenario: Scenario, seed: int) -> Link:

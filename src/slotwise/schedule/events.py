@@ -8,7 +8,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.fleet import Fleet
 from slotwise.fleet.battery import NANOJOULES, Ledger
 from slotwise.scenario import Scenario

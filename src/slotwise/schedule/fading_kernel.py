@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from slotwise.random_streams import FIRST, SECOND, STEP
+from slotwise.base.random_streams import FIRST, SECOND, STEP
 
 BY_CHANNEL, BY_SHARE, BY_AGE = 0, 1, 2  # what a selection maximises
 FULL_ROUND, NEEDS_TABLE, NEEDS_UPLINK, NEEDS_ROOM, NOBODY, OVER = 0, 1, 2, 3, 4, 5  # why the loop returns
@@ -40,7 +40,7 @@ _LN2, _SQRT2 = np.log(2.0), sqrt(2.0)
 
 @njit(cache=True, inline="always")
 def mixed(state: Any, block: Any) -> Any:
-    """Return the state after one more part of the key, as `slotwise.random_streams.mixed_all` does."""
+    """Return the state after one more part of the key, as `slotwise.base.random_streams.mixed_all` does."""
     state = state + np.uint64(block) + _STEP
     state = (state ^ (state >> _30)) * _FIRST
     state = (state ^ (state >> _27)) * _SECOND

@@ -26,7 +26,7 @@ from math import inf
 
 import numpy as np
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.batches import round_ends

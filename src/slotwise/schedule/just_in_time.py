@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.events import event_timeline

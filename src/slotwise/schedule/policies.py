@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.user_code import describe_error
 from slotwise.fleet import Fleet
 from slotwise.options import Choice, Derived, UserFunction, loaded
 from slotwise.options.checks import LARGEST_SEED, check_fields, whole
@@ -23,7 +24,6 @@ from slotwise.schedule.just_in_time import just_in_time_delivery
 from slotwise.schedule.policy import Booking, Delay, Delivery, FixedDelay, Policy
 from slotwise.schedule.selections import SELECTIONS, Selection, first_ready
 from slotwise.schedule.timeline import Column
-from slotwise.user_code import describe_error
 
 BOOKED = ("round-robin", "random")  # known in advance; the others are selections, which the Scheduler asks
 Participation = Any  # one of BOOKED, a `Selection`, or a `UserFunction`

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.options import loaded, resolved
 from slotwise.scenario import Scenario

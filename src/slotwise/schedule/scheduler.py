@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.fleet import Retransmission
 from slotwise.schedule.link import Link
 from slotwise.schedule.policy import Booking, Delivery

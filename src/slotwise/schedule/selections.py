@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from slotwise.base.random_streams import SchedulePurpose, chance
 from slotwise.options import Choice, Derived
-from slotwise.random_streams import SchedulePurpose, chance
 from slotwise.schedule.link import Floats
 
 BITS_PER_DECIBEL = log2(10) / 10  # 10^(x/10) = 2^(x·this), which is computed ten times as fast

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn, cast
 
-from slotwise.errors import ConflictError, InputError
+from slotwise.base.errors import ConflictError, InputError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.options import allowed_names, choose
 from slotwise.options.checks import LARGEST_SEED, whole

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from importlib.util import find_spec
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.fleet.devices import refuse_too_many_devices
 from slotwise.options.checks import LARGEST

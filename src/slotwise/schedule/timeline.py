@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.frozen import FrozenArrays
+from slotwise.base.notebook import Displayable
 from slotwise.fleet import Fleet
-from slotwise.frozen import FrozenArrays
-from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario
 
 Column = NDArray[np.integer[Any]]

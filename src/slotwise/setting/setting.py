@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from slotwise.errors import (
+from slotwise.base.errors import (
     ConflictError,
     InputError,
     MissingError,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
+from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.fleet.battery import MOST_JOULES
 from slotwise.fleet.cpu import cpu_training
 from slotwise.fleet.devices import EVERY_SPEED

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slotwise.costs import Powers
 from slotwise.radio import RadioOptions
+from slotwise.schedule.costs import Powers
 from slotwise.setting import Setting
 
 

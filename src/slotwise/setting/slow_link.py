@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.options import choose, declared, table_of
 from slotwise.radio import LINK, RadioLink, RadioOptions, RateAdaptive
 from slotwise.schedule import Timeline

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 from typing import Any
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.options.checks import whole
 from slotwise.scenario import Scenario
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import gcd
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.scenario import Scenario
 
 

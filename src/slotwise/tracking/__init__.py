@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.tracking.mlflow_tracker import MlflowTracker
 from slotwise.tracking.tensorboard_tracker import TensorboardTracker
 from slotwise.tracking.tracker_base import Notify, Tracker

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.runs.session import RunEnd
 from slotwise.tracking.tracker_base import NOTHING, PROJECT, Tracker, import_library, one_line
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import ConflictError
+from slotwise.base.errors import ConflictError
 from slotwise.runs.session import RunEnd
 from slotwise.tracking.tracker_base import NOTHING, Tracker, import_library
 

@@ -18,8 +18,8 @@ from math import isnan
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from slotwise.errors import UserError
-from slotwise.files import read_document, write_document
+from slotwise.base.errors import UserError
+from slotwise.base.files import read_document, write_document
 from slotwise.learning.task import COLUMNS, TRACKED_NAMES
 from slotwise.runs.session import Observer, RunEnd
 

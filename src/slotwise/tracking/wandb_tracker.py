@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.runs.session import RunEnd
 from slotwise.tracking.tracker_base import NOTHING, PROJECT, Tracker, import_library, one_line
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.web.answers import USE_COMMANDS, Answer, Answers, as_json, refusal
 from slotwise.workers import ProcessWorker, Terms, WorkerLost
 

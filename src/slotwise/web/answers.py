@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InputError, UserError
-from slotwise.planning import SCHEDULES, Plan, divisors, plan
+from slotwise.base.errors import InputError, UserError
 from slotwise.report.gantt import Window
 from slotwise.report.gantt.drawing import compose, picture_window
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline
+from slotwise.setting.planning import SCHEDULES, Plan, divisors, plan
 from slotwise.web import exploration
 from slotwise.web.controls import TRAINED, controls, effective, parse_options, parse_powers
 from slotwise.web.exploration import is_plain, refuse_too_long

@@ -13,16 +13,16 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from slotwise.costs import POWER_PREFIX, Powers, powers_in
-from slotwise.errors import ConflictError, InputError, NoEffectError, refuse_unknown_name
-from slotwise.option_text import field_help, from_text
+from slotwise.base.errors import ConflictError, InputError, NoEffectError, refuse_unknown_name
 from slotwise.options import Option, declared
 from slotwise.options.checks import option_names
-from slotwise.planning import SCHEDULES
+from slotwise.options.option_text import field_help, from_text
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import parse_group_sizes
+from slotwise.schedule.costs import POWER_PREFIX, Powers, powers_in
 from slotwise.schedule.selections import SELECTIONS
 from slotwise.setting import Setting
+from slotwise.setting.planning import SCHEDULES
 
 # The explorer's first case: the paper's devices and channel, with a deadline that is quick to train.
 CASE: Mapping[str, Any] = {"devices": 100, "group_size": 10, "compute_slots": 50, "deadline": 5_000}

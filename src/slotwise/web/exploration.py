@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.costs import Costs, Powers
-from slotwise.errors import InputError
-from slotwise.files import csv_text
+from slotwise.base.errors import InputError
+from slotwise.base.files import csv_text
 from slotwise.options import replaced_options
-from slotwise.planning import SCHEDULES
 from slotwise.report.gantt.chart import (
     SERVER,
     Window,
@@ -29,6 +27,8 @@ from slotwise.report.gantt.chart import (
 )
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Simulator, Timeline, automatic_delay, case_of, most_uplinks
+from slotwise.schedule.costs import Costs, Powers
+from slotwise.setting.planning import SCHEDULES
 from slotwise.setting.slot_duration import powers_of_run
 from slotwise.setting.slow_link import explained
 from slotwise.web.controls import CASE, effective

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.web.answer_process import MOST_SECONDS, AnswerProcess
 from slotwise.web.answers import PICTURES, UPLINKS, Answer, as_json, refusal
 from slotwise.web.controls import controls

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError, MissingError
+from slotwise.base.errors import InputError, MissingError
+from slotwise.base.observer import BaseObserver
 from slotwise.live.server.events import LiveObserver, LiveView
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.transport.broker import is_loopback, listen_address
-from slotwise.observer import BaseObserver
 from slotwise.web.live_snapshot import LiveSnapshot, SnapshotMaker
 from slotwise.web.web_server import listening, make_server, require_web
 

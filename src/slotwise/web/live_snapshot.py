@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 
-from slotwise.files import finite
+from slotwise.base.files import finite
 from slotwise.learning import Point
 from slotwise.live.server.events import Carried, LiveView
 from slotwise.live.server.live_status import LiveStatus

@@ -10,10 +10,10 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from slotwise.planning import SCHEDULES
 from slotwise.report.curves import BLUE, COLOURS, GREEN, VERMILLION
 from slotwise.report.gantt.chart import Activity
 from slotwise.report.gantt.drawing import LOOKS
+from slotwise.setting.planning import SCHEDULES
 
 if TYPE_CHECKING:
     from starlette.requests import Request

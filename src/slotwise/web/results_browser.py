@@ -12,10 +12,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import read_document
 from slotwise.batch.batch_folder import BatchFolder, case_names
-from slotwise.costs import Powers
-from slotwise.errors import InputError, UserError
-from slotwise.files import read_document
 from slotwise.learning.task import metric_names
 from slotwise.options import declared
 from slotwise.report.curves import BLUE, Across, Line
@@ -23,6 +22,7 @@ from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.data_identity import DataUse, changed_data_text, changed_sources
 from slotwise.runs.saved_run import MALFORMED
 from slotwise.schedule import Timeline
+from slotwise.schedule.costs import Powers
 
 MOST_RUNS, DEEPEST = 5_000, 8  # of a listing
 MOST_CURVES = 400  # runs whose curves are read at once

@@ -11,8 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError, UserError
-from slotwise.files import check_writable, write_atomically
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import check_writable, write_atomically
 from slotwise.report.gantt.chart import Window, describe, whole_window
 from slotwise.schedule import Timeline
 from slotwise.web.exploration import Timelines, frame, part

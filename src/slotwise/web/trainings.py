@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Point
 from slotwise.runs import Observer, RunConfig, run
 from slotwise.runs.run_folder import RunFolder

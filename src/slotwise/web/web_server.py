@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import InputError, UserError
-from slotwise.extras import require
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.extras import require
 from slotwise.options.checks import whole
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from threading import Condition, Thread
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from slotwise.errors import UserError
-from slotwise.user_code import describe_error
+from slotwise.base.errors import UserError
+from slotwise.base.user_code import describe_error
 
 ATTEMPTS = 3  # of a piece of work that loses its worker, and to start one
 

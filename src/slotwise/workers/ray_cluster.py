@@ -12,7 +12,7 @@ from importlib.metadata import version
 from threading import Event, Lock, Thread
 from typing import Any
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.workers.pool import ClusterLost, Failure, WorkerLost, WorkersGone
 from slotwise.workers.ray_connection import answers, connect
 from slotwise.workers.shared_object import pickled

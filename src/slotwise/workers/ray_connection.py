@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 
 PROBE_TIMEOUT = 4.0  # seconds
 SETTINGS = {

@@ -10,9 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import UserError
-from slotwise.extras import require
-from slotwise.user_code import describe_error
+from slotwise.base.errors import UserError
+from slotwise.base.extras import require
+from slotwise.base.user_code import describe_error
 
 LARGE = 1 << 16  # bytes of an array that is mapped
 ALIGNMENT = 64  # bytes, as of the memory that torch and numpy allocate

@@ -8,7 +8,7 @@ import pytest
 from worker_tasks import Counting, Hanging, Killing, Locked, NotThere, Raising
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import Evaluation, History, Task, Training, TrainingStart, train
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning.workers import RayActors
 from slotwise.runs import RunFolder
 

@@ -9,7 +9,7 @@ import pytest
 from worker_tasks import Counting, Raising
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import Evaluation, TrainingResult, TrainingStart
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.workers.processes import TaskWorker

@@ -7,7 +7,7 @@ from tasks import Arithmetic
 from virtual_time import VirtualExecutor, run_virtual
 
 from live import TOPICS
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Label, decode, digest, encode
 from slotwise.live.transport import Connected, MemoryBroker

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.live.device.device_host import DeviceConfig, Excluded, _DeviceHost, run_device, run_fleet
 from slotwise.live.protocol import Topics

@@ -7,7 +7,7 @@ import pytest
 from processes import Mosquitto, Trial
 
 from live import simulated_models
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import TrainingStart
 from slotwise.live.device.device_host import DeviceConfig, _DeviceHost
 from slotwise.live.protocol import Topics

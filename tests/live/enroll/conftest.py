@@ -13,7 +13,7 @@ import pytest
 from aiomqtt import Client, Will
 from processes import free_port, until
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.live.enroll.enrolment_folder import create_enrolment
 from slotwise.live.transport.broker import read_credentials

@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.live.enroll.enrolment import (
     MAX_DEVICES,
     Enrolment,

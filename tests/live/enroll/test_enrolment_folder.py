@@ -7,8 +7,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from slotwise.errors import UserError
-from slotwise.files import held, write_atomically
+from slotwise.base.errors import UserError
+from slotwise.base.files import held, write_atomically
 from slotwise.live.enroll import enrolment_folder as module
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.live.enroll.enrolment_folder import Authority, change_enrolment, create_enrolment

@@ -13,7 +13,7 @@ import pytest
 from aiomqtt import Client, MqttError
 from processes import free_port
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.live.enroll.enrolment_folder import change_enrolment, create_enrolment
 from slotwise.live.transport.broker import Broker, read_credentials

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.live.protocol import SEATS, Topics
 
 TOPICS = Topics("test")

@@ -11,7 +11,7 @@ import numpy as np
 from messages_1 import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.quantisation import Packing, packing_of
 from slotwise.live.transport import Channel, Connected, Message

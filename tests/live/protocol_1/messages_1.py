@@ -25,7 +25,7 @@ from zlib import crc32
 import numpy as np
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 
 FromDevice = Literal["here", "gone", "ready", "update"]
 ToDevice = Literal["call", "work", "grant", "rest", "out"]

@@ -11,7 +11,7 @@ from tasks import Arithmetic
 from virtual_time import run_virtual
 
 from live import TOPICS
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.server.events import LiveObserver

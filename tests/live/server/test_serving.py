@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from memory_run import CONFIG, devices_on
 
 from live import TOPICS
+from slotwise.base.observer import BaseObserver
 from slotwise.live import resume_live, serve
 from slotwise.live.server.live_run import LiveOutcome
 from slotwise.live.transport import MemoryBroker, mqtt
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig
 
 SERVER = {"broker": BrokerOptions("mqtt://broker.example"), "name": TOPICS.name}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.live.transport.broker import (
     Broker,
     BrokerOptions,

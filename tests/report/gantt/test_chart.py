@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.costs import usage
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.fleet import Absence, Batteries, Fleet
 from slotwise.report.gantt.chart import (
     BEYOND,
@@ -28,6 +27,7 @@ from slotwise.report.gantt.chart import (
 )
 from slotwise.scenario import Scenario
 from slotwise.schedule import Asynchronous, IntentionalDelay, Synchronous, Timeline, simulate
+from slotwise.schedule.costs import usage
 
 COMPUTING, SENDING, RECEIVING = Activity.COMPUTING, Activity.SENDING, Activity.RECEIVING
 CHANNEL, MODEL = Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL

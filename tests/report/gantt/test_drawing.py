@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError
 from slotwise.report.gantt.chart import Window
 from slotwise.report.gantt.drawing import (
     MOST_SLOTS,

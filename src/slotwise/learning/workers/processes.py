@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
+from slotwise.base.machine import refuse_too_many_processes
+from slotwise.base.user_code import describe_error
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation, TrainingStart
 from slotwise.learning.workers.threads import (
@@ -26,9 +28,7 @@ from slotwise.learning.workers.threads import (
     Workers,
     train_all,
 )
-from slotwise.machine import refuse_too_many_processes
 from slotwise.options.checks import whole
-from slotwise.user_code import describe_error
 from slotwise.workers import (
     Pool,
     ProcessWorker,

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, cast
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation
 from slotwise.learning.workers.processes import RemoteWorkers, TaskWorker

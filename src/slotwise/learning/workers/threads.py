@@ -11,7 +11,7 @@ from threading import Event
 from typing import NamedTuple, Protocol
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation, TrainingResult, TrainingStart
 from slotwise.options.checks import whole

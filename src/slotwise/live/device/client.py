@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Place, Transfers, checksum, frames, received_of
 from slotwise.live.protocol import (
     FIRST_WITH_VERSIONS,

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.extras import MissingPackage
+from slotwise.base.machine import available_cores
+from slotwise.base.user_code import is_function_name, load_function
 from slotwise.data.facts import DataName
-from slotwise.errors import InputError, UserError
-from slotwise.extras import MissingPackage
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
-from slotwise.machine import available_cores
 from slotwise.options import Range, found_names, loaded, names_of, resolved
 from slotwise.options.checks import check_fields, whole
-from slotwise.user_code import is_function_name, load_function
 
 if TYPE_CHECKING:
     from slotwise.learning.task import Task

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slotwise.errors import InputError, MissingError
+from slotwise.base.errors import InputError, MissingError
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.options import Range
 from slotwise.options.checks import check_fields

@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from slotwise.errors import InputError, UserError
-from slotwise.files import held, leftovers, new_folder, write_atomically
+from slotwise.base.errors import InputError, UserError
+from slotwise.base.files import held, leftovers, new_folder, write_atomically
 from slotwise.live.enroll.enrolment import (
     SERVER,
     Enrolment,

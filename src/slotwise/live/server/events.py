@@ -10,8 +10,8 @@ from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from slotwise.base.observer import BaseObserver
 from slotwise.learning import Point
-from slotwise.observer import BaseObserver
 from slotwise.runs import Observer
 from slotwise.schedule import Timeline
 from slotwise.schedule.timeline import Uplink

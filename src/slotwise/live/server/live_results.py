@@ -13,8 +13,8 @@ from itertools import zip_longest
 from math import isfinite
 from typing import Any
 
-from slotwise.costs import server_usage
-from slotwise.files import write_atomically, write_document
+from slotwise.base.files import write_atomically, write_document
+from slotwise.base.observer import BaseObserver
 from slotwise.learning import Point, Task
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.live.clock import Signal
@@ -22,12 +22,12 @@ from slotwise.live.server.aggregator import DeviceNorms, Rollback
 from slotwise.live.server.inbox import Rejection
 from slotwise.live.server.server_config import ServerConfig
 from slotwise.live.server.state import LiveState, Snapshot, decode_state, encode_state
-from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.run_folder import model_sha256
 from slotwise.runs.saved_run import Status
 from slotwise.schedule import Scheduler, Timeline
+from slotwise.schedule.costs import server_usage
 
 LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted
 

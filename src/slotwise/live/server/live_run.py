@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from slotwise.base.observer import BaseObserver
+from slotwise.base.user_code import describe_error
 from slotwise.learning import Task
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import evaluation_rounds
@@ -28,12 +30,10 @@ from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
-from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs import RunFolder
 from slotwise.runs.saved_run import Status
 from slotwise.schedule import Scheduler, case_of
-from slotwise.user_code import describe_error
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop

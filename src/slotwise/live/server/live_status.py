@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from slotwise.errors import UserError
-from slotwise.files import read_document, write_document
+from slotwise.base.errors import UserError
+from slotwise.base.files import read_document, write_document
 from slotwise.learning import Point
 from slotwise.live.clock import Clock
 from slotwise.live.server.aggregator import DeviceNorms

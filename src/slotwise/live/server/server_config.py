@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar
 
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
-from slotwise.errors import InputError, NoEffectError, UserError
+from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import ConflictError, UserError
+from slotwise.base.errors import ConflictError, UserError
+from slotwise.base.observer import BaseObserver
 from slotwise.learning import Task
 from slotwise.live.clock import Clock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
@@ -28,7 +29,6 @@ from slotwise.live.transport.broker import (
     listen_address,
     public_address_warning,
 )
-from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder, SavedRun
 from slotwise.runs.execution import build_task, check_task

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slotwise.errors import ConflictError, InputError, MissingError, UserError
-from slotwise.files import load_toml
+from slotwise.base.errors import ConflictError, InputError, MissingError, UserError
+from slotwise.base.files import load_toml
 from slotwise.live.protocol import Topics
 
 PORT = 1883

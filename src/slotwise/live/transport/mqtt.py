@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from aiomqtt import Client, MqttError, Will
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.live.transport import KEEPALIVE, Arrival, Connected, Message
 from slotwise.live.transport.broker import Broker
 from slotwise.live.transport.outages import Backoff, Outages, rejection, try_connecting

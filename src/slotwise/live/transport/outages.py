@@ -14,7 +14,7 @@ from typing import Any
 
 from aiomqtt import Client, MqttCodeError, MqttError
 
-from slotwise.errors import UserError
+from slotwise.base.errors import UserError
 from slotwise.live.transport.broker import Broker
 
 FIRST = 0.5  # seconds before the first retry, at most

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InputError
+from slotwise.base.errors import InputError
 from slotwise.report.number_text import counted
 from slotwise.schedule.timeline import NEVER, NONE, Column, Timeline, Trainings, departures
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from slotwise.errors import InputError
-from slotwise.files import check_writable, write_atomically
+from slotwise.base.errors import InputError
+from slotwise.base.files import check_writable, write_atomically
 from slotwise.report.gantt import chart
 from slotwise.report.gantt.chart import SERVER, Activity, Interval, Window
 from slotwise.schedule.timeline import Timeline

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.extras import importing
+from slotwise.base.extras import importing
 from slotwise.report.gantt.chart import ticks
 from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
 from slotwise.report.plotting import figure_style, save_figure

@@ -1,0 +1,1 @@
+"""No domain: errors, files, the machine, user code, observers, random streams."""

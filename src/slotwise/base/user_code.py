@@ -1,0 +1,122 @@
+"""Loading the user's own functions by name, ``module:function``, wherever a short name is accepted."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slotwise.base.errors import InputError, UserError
+
+_SLOTWISE = str(Path(__file__).parents[1])
+# The arguments of functions that may be named, for messages.
+_ARGUMENTS = {
+    "task": "config",
+    "schedule": "seed",
+    "selection": "waiting, round_number, last_sender",
+    "aggregation": "model, contributions, state",
+    "local_step": "weights, gradient, context",
+    "partition": "dataset, devices, generator",
+}
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def is_function_name(name: str) -> bool:
+    """Return whether ``name`` has the form ``module:function``."""
+    module, separator, function = name.partition(":")
+    return bool(separator) and all(part.isidentifier() for part in (*module.split("."), function))
+
+
+def load_function(parameter: str, name: str, *arguments: int) -> Callable[..., Any]:
+    """Import ``module:function``; the current directory is searched first, as ``python -m`` does.
+
+    The function must accept this number of positional arguments, or one of several numbers, if any is given.
+
+    Raises:
+        InputError: the name is malformed, there is no such function, or it takes other arguments.
+        UserError: importing the module fails.
+    """
+    if not is_function_name(name):
+        raise InputError(parameter, name, "module:function, as in my_module:make_it")
+    module_name, _, function_name = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None or not f"{module_name}.".startswith(f"{missing}."):
+            raise UserError(f"{parameter} {name}: import failed: {describe_error(error)}") from error
+        allowed = f"importable: there is no module {module_name} in {here} or installed"
+        raise InputError(parameter, name, allowed) from None
+    function = getattr(module, function_name, None)
+    if function is None:
+        raise InputError(parameter, name, f"importable: {module_name} has no {function_name}")
+    if not callable(function):
+        raise InputError(parameter, name, f"a function, and {function_name} is not callable")
+    if arguments:
+        check_arguments(parameter, function, *arguments, name=name)
+    return function  # type: ignore[no-any-return]
+
+
+def check_arguments(parameter: str, function: object, *arguments: int, name: str | None = None) -> None:
+    """Refuse what is no function, or cannot be called with one of these numbers of positional arguments."""
+    if not callable(function):
+        raise InputError(parameter, name or describe_value(function), "a function")
+    if not any(_accepts(function, count) for count in arguments):
+        counts, shown = " or ".join(map(str, arguments)), name or getattr(function, "__name__", "this object")
+        wanted = f"{counts} argument{'s' if arguments[-1] > 1 else ''}"
+        which = f" ({_ARGUMENTS[parameter]})" if parameter in _ARGUMENTS else ""
+        own = len(inspect.signature(function).parameters)
+        raise InputError(parameter, shown, f"a function of {wanted}{which}, and it has {own}")
+
+
+def _accepts(function: Callable[..., Any], arguments: int) -> bool:
+    """Return whether a function can be called with so many positional arguments."""
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except TypeError:
+        return False
+    except ValueError:
+        pass  # some functions written in C have no signature
+    return True
+
+
+def describe_error(error: BaseException) -> str:
+    """Return one line with the error's type and message, and file and line of the user's code."""
+    message = " ".join(str(error).split())
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame)]
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    if isinstance(error, SyntaxError) and error.filename:
+        place = ""  # its message has the place
+    return f"{type(error).__name__}: {message}{place}"
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    return not frame.filename.startswith((_SLOTWISE, *_LIBRARIES, "<frozen "))
+
+
+def user_traceback(error: BaseException) -> str | None:
+    """Return the part of a traceback that starts in the user's code; None if slotwise or a library failed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    called = list(takewhile(lambda frame: not frame.filename.startswith(_SLOTWISE), reversed(frames)))[::-1]
+    if len(called) == len(frames) or not any(map(_is_users, called)):
+        return None
+    first = next(i for i, frame in enumerate(called) if _is_users(frame))
+    return "".join([*traceback.format_list(called[first:]), *traceback.format_exception_only(error)])
+
+
+def describe_value(value: object) -> str:
+    """Return the type of a value, and the shape of an array, for a message."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return "None" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,312 @@
+"""The language of the kernels: numba's decorators, and vectors of eight float32, which numba does not have.
+
+A `Vector` lives in one register (AVX: one ymm). It exists only inside compiled code, where each function
+below turns into one or two machine instructions. The lanes of a vector are usually eight samples of the
+batch, sometimes eight neighbouring values of one sample; the arithmetic is the same.
+
+A `Tile` is a tuple of vectors that stay in registers while a loop runs over them. Functions take its length
+from its type, and their loops over it are unrolled when compiled. `like` is a tile given only for its length.
+
+Addresses are element numbers in one-dimensional arrays. They are not checked, and negative ones do not count
+from the end: that is what makes these loads cheaper than indexing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from inspect import signature
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+from slotwise.fastcnn.architecture import LANES
+
+Builder = Any
+Vector = Any
+Tile = Any
+Value = Any  # what LLVM calls a value: something a machine instruction computed
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+FLOATS = ir.VectorType(ir.FloatType(), LANES)
+INT32, INT64 = ir.IntType(32), ir.IntType(64)
+WHOLES = ir.VectorType(INT32, LANES)
+
+
+def compiled(function: Function) -> Function:
+    """Compile a kernel that other compiled code calls."""
+    # With numpy's error model a division by zero gives inf or NaN, and needs no test that raises.
+    return cast(Function, njit(function, error_model="numpy"))
+
+
+def inlined(function: Function) -> Function:
+    """Copy a function into those that call it.
+
+    For the passes above the kernels. Numba optimises a function once more in each function that calls it, so
+    every level of calls between kernels and entry that is not there saves seconds of compilation.
+    """
+    return cast(Function, njit(function, error_model="numpy", inline="always"))
+
+
+def entry(function: Function) -> Function:
+    """Compile a function that Python calls: it runs without the interpreter lock, and is kept on disk.
+
+    Give it a last parameter ``_sources: str = SOURCES``, see there.
+    """
+    return cast(Function, njit(function, error_model="numpy", nogil=True, cache=True))
+
+
+_files = sorted(Path(__file__).parent.glob("*.py"))
+SOURCES = sha256(b"".join(file.read_bytes() for file in _files)).hexdigest()[:16]
+"""Changes with every file of this package.
+
+Numba compiles again what it kept on disk only if the file of the entry changed, not those of the kernels it
+calls. The types of the arguments always count, and the value of a default is part of its type.
+"""
+
+
+class _VectorType(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="float32x8")
+
+
+register_model(_VectorType)(lambda manager, kind: cast(Any, models).PrimitiveModel(manager, kind, FLOATS))
+vector = _VectorType()
+index = types.intp
+GIVEN = None  # in a signature: an argument of any type, an array or a tile
+
+
+def type_of(argument: int) -> Callable[..., Any]:
+    """Declare, in a signature, that the result has the type of an argument."""
+    return lambda *given: given[argument]
+
+
+def instruction(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function of compiled code out of one that writes LLVM instructions with a builder.
+
+    `result` and `arguments` are numba types, see also `GIVEN` and `type_of`. Arrays arrive as pointers to
+    their data.
+    """
+
+    def decorate(write_instructions: Callable[..., Any]) -> Callable[..., Any]:
+        def define(_typing: Any, *given: Any) -> Any:
+            # Numba casts the arguments to these types, any integer to an index for example.
+            exact = [kind or found for kind, found in zip(arguments, given, strict=True)]
+            returned = result if isinstance(result, types.Type) else result(*given)
+            return returned(*exact), generate
+
+        def generate(context: Any, builder: Builder, exact: Any, values: Any) -> Value:
+            plain = list(values)
+            for number, kind in enumerate(exact.args):
+                if isinstance(kind, types.Array):
+                    plain[number] = context.make_array(kind)(context, builder, values[number]).data
+            written = write_instructions(builder, *plain)
+            return context.get_dummy_value() if written is None else written
+
+        # Numba takes the parameters from this signature, all but the first.
+        define.__signature__ = signature(write_instructions)  # type: ignore[attr-defined]
+        return cast(Callable[..., Any], intrinsic(define))
+
+    return decorate
+
+
+def _read(builder: Builder, array: Value, at: Value) -> Value:
+    """Write the instruction that loads a vector, at any alignment."""
+    address = builder.bitcast(builder.gep(array, [at]), FLOATS.as_pointer())
+    return builder.load(address, align=4)
+
+
+def _write(builder: Builder, array: Value, at: Value, value: Value) -> None:
+    """Write the instruction that stores a vector, at any alignment."""
+    address = builder.bitcast(builder.gep(array, [at]), FLOATS.as_pointer())
+    builder.store(value, address, align=4)
+
+
+def _number(builder: Builder, array: Value, at: Value) -> Value:
+    return builder.load(builder.gep(array, [at]))
+
+
+def _step(builder: Builder, at: Value, stride: Value, number: int) -> Value:
+    return builder.add(at, builder.mul(stride, INT64(number)))
+
+
+def _spread(builder: Builder, number: Value) -> Value:
+    """Write the instruction that repeats a number in all lanes."""
+    nothing = ir.Constant(FLOATS, ir.Undefined)
+    # LLVM makes one broadcast instruction of these two.
+    first = builder.insert_element(nothing, number, INT32(0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(WHOLES, [0] * LANES))
+
+
+def _add_product(builder: Builder, tile: Value, number: int, factor: Value, value: Value) -> Value:
+    """Add factor * value to one vector of a tile: one instruction where the processor has it, or two."""
+    kind = ir.FunctionType(FLOATS, [FLOATS] * 3)
+    fused = cast(Any, cgutils).get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
+    total = builder.call(fused, [factor, value, builder.extract_value(tile, number)])
+    return builder.insert_value(tile, total, number)
+
+
+load = instruction(vector, GIVEN, index)(_read)  # array[at : at + 8]
+store = instruction(types.void, GIVEN, index, vector)(_write)  # array[at : at + 8] = value
+repeat = instruction(vector, types.float32)(_spread)  # one number in all lanes
+
+
+@instruction(vector, GIVEN, index)
+def broadcast(builder: Builder, array: Any, at: Any) -> Vector:
+    """array[at] in all lanes."""
+    return _spread(builder, _number(builder, array, at))
+
+
+@instruction(index, GIVEN, index)
+def address(builder: Builder, array: Any, at: Any) -> Any:
+    """array[at] of an array of int32, to be used as an address."""
+    return builder.sext(_number(builder, array, at), INT64)
+
+
+@instruction(types.void, GIVEN, index, vector)
+def store_whole(builder: Builder, array: Any, at: Any, value: Vector) -> None:
+    """array[at : at + 8] = value, for whole numbers and an array of int32."""
+    address = builder.bitcast(builder.gep(array, [at]), WHOLES.as_pointer())
+    builder.store(builder.fptosi(value, WHOLES), address, align=4)
+
+
+@instruction(vector, vector, vector)
+def add(builder: Builder, one: Vector, other: Vector) -> Vector:
+    """Return one + other, lane by lane."""
+    return builder.fadd(one, other)
+
+
+@instruction(types.float32, vector)
+def lane_sum(builder: Builder, value: Vector) -> Any:
+    """Sum of the lanes, first to last."""
+    total = builder.extract_element(value, INT32(0))
+    for lane in range(1, LANES):
+        total = builder.fadd(total, builder.extract_element(value, INT32(lane)))
+    return total
+
+
+@instruction(vector, vector, vector, vector, vector)
+def where_greater(builder: Builder, one: Vector, other: Vector, then: Vector, otherwise: Vector) -> Vector:
+    """`then` in the lanes where one > other, else `otherwise` (also where one of them is not a number)."""
+    return builder.select(builder.fcmp_ordered(">", one, other), then, otherwise)
+
+
+@instruction(type_of(3), GIVEN, index, index, GIVEN)
+def load_tile(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) -> Tile:
+    """array[at + i * stride : ... + 8] for every i."""
+    tile = like
+    for number in range(like.type.count):
+        value = _read(builder, array, _step(builder, at, stride, number))
+        tile = builder.insert_value(tile, value, number)
+    return tile
+
+
+@instruction(types.void, GIVEN, index, index, GIVEN)
+def store_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -> None:
+    """array[at + i * stride : ... + 8] = tile[i] for every i."""
+    for number in range(tile.type.count):
+        _write(builder, array, _step(builder, at, stride, number), builder.extract_value(tile, number))
+
+
+@instruction(lambda _array, _at, like: cast(Any, types).UniTuple(index, like.count), GIVEN, index, GIVEN)
+def load_steps(builder: Builder, array: Any, at: Any, like: Tile) -> Any:
+    """array[at + i] of an array of int64, for every i."""
+    steps = ir.Constant(ir.ArrayType(INT64, like.type.count), ir.Undefined)
+    for number in range(like.type.count):
+        value = _number(builder, array, builder.add(at, INT64(number)))
+        steps = builder.insert_value(steps, value, number)
+    return steps
+
+
+@instruction(type_of(0), GIVEN, vector, GIVEN, index, GIVEN)
+def gather_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any, steps: Any) -> Tile:
+    """tile[i] + factor * array[at + steps[i] : ... + 8] for every i."""
+    start = builder.gep(array, [at])
+    for number in range(tile.type.count):
+        value = _read(builder, start, builder.extract_value(steps, number))
+        tile = _add_product(builder, tile, number, factor, value)
+    return tile
+
+
+@instruction(type_of(0), GIVEN, vector, GIVEN, index)
+def scaled_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any) -> Tile:
+    """tile[i] + factor * array[at + 8 * i : ... + 8] for every i."""
+    for number in range(tile.type.count):
+        value = _read(builder, array, builder.add(at, INT64(LANES * number)))
+        tile = _add_product(builder, tile, number, factor, value)
+    return tile
+
+
+@instruction(type_of(0), GIVEN, GIVEN, index, index, vector)
+def outer_add(builder: Builder, tile: Tile, array: Any, at: Any, stride: Any, value: Vector) -> Tile:
+    """tile[i] + array[at + i * stride] * value for every i."""
+    for number in range(tile.type.count):
+        factor = _spread(builder, _number(builder, array, _step(builder, at, stride, number)))
+        tile = _add_product(builder, tile, number, factor, value)
+    return tile
+
+
+@instruction(type_of(0), GIVEN, GIVEN, index, GIVEN, index, index, index)
+def window_add(
+    builder: Builder, tile: Tile, weights: Any, weight: Any, inputs: Any, at: Any, right: Any, down: Any
+) -> Tile:
+    """tile[4 * o + q] + weights[weight + o] * inputs[at + step of q : ... + 8] for every o and q = 0..3.
+
+    The four q are the positions of a pooling window: here, to the right, below, below and to the right.
+    """
+    outputs = range(tile.type.count // 4)
+    places = [builder.add(weight, INT64(output)) for output in outputs]
+    factors = [_spread(builder, _number(builder, weights, place)) for place in places]
+    below = builder.add(at, down)
+    # Twelve sums, three weights and one input at a time are the 16 vector registers of AVX2.
+    for place, start in enumerate((at, builder.add(at, right), below, builder.add(below, right))):
+        value = _read(builder, inputs, start)
+        for output in outputs:
+            tile = _add_product(builder, tile, 4 * output + place, factors[output], value)
+    return tile
+
+
+@instruction(type_of(0), GIVEN, GIVEN, index)
+def where_positive(builder: Builder, tile: Tile, array: Any, at: Any) -> Tile:
+    """tile[i] in the lanes where array[at + 8 * i : ... + 8] > 0, else zero."""
+    zero = ir.Constant(FLOATS, [0.0] * LANES)
+    for number in range(tile.type.count):
+        value = _read(builder, array, builder.add(at, INT64(LANES * number)))
+        positive = builder.fcmp_ordered(">", value, zero)
+        kept = builder.select(positive, builder.extract_value(tile, number), zero)
+        tile = builder.insert_value(tile, kept, number)
+    return tile
+
+
+@instruction(type_of(0), GIVEN)
+def transpose(builder: Builder, tile: Tile) -> Tile:
+    """Eight vectors as an 8 x 8 matrix: lane j of vector i becomes lane i of vector j."""
+    rows = [builder.extract_value(tile, number) for number in range(LANES)]
+    for number, row in enumerate(transposed(builder, rows)):
+        tile = builder.insert_value(tile, row, number)
+    return tile
+
+
+def transposed(builder: Builder, rows: list[Value]) -> list[Value]:
+    """Write the instructions of `transpose` for eight vectors of any type.
+
+    Three rounds exchange lanes between vectors 1, 2 and 4 apart, as in a fast Fourier transform.
+    """
+    for distance in (1, 2, 4):
+        rows = [_exchanged(builder, rows, number, distance) for number in range(LANES)]
+    return rows
+
+
+def _exchanged(builder: Builder, rows: list[Value], number: int, distance: int) -> Value:
+    """Exchange the lanes `distance` apart of row `number` with those of the row `distance` apart."""
+    upper = bool(number & distance)
+    partner = rows[number ^ distance]
+    first, second = (partner, rows[number]) if upper else (rows[number], partner)
+    start = distance if upper else 0
+    # Numbers from LANES on choose lanes of the second vector.
+    lanes = [start + (LANES + lane - distance if lane & distance else lane) for lane in range(LANES)]
+    return builder.shuffle_vector(first, second, ir.Constant(WHOLES, lanes))
