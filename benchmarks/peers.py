@@ -67,7 +67,6 @@ def network() -> Any:
 def device_tensors(device: int) -> tuple[Any, Any]:
     """Return images and labels of a device, from 0, as float and integer tensors."""
     import numpy as np
-
     import torch
 
     if not _cache:
@@ -114,6 +113,7 @@ def flower_rate(rounds: int) -> float:
 
 def pfl_rate(rounds: int) -> float:
     """Return SGD steps per second of pfl-research's simulated backend with two threads."""
+    import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
     from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -124,8 +124,6 @@ def pfl_rate(rounds: int) -> float:
     from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
     from pfl.metrics import Metrics
     from pfl.model.pytorch import PyTorchModel
-
-    import torch
 
     class Net(torch.nn.Module):
         def __init__(self) -> None:
@@ -212,11 +210,10 @@ def flgo_rate(rounds: int) -> float:
 
 def appfl_rate(rounds: int) -> float:
     """Return SGD steps per second of APPFL's virtual-time simulation, which trains clients one by one."""
+    import torch
     from appfl.agent import ClientAgent, ServerAgent
     from appfl.vsim import ClientProfile, SyncSimDriver, VsimLogger
     from omegaconf import OmegaConf
-
-    import torch
 
     class Driver(SyncSimDriver):
         def _select_participants(self) -> Any:

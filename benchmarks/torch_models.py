@@ -15,9 +15,10 @@ import time
 from functools import partial
 
 import numpy as np
+import torch
+from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-import torch
 from slotwise.base.machine import describe_machine
 from slotwise.bench import (
     NETWORK,
@@ -33,7 +34,6 @@ from slotwise.learning import TrainingStart
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.torch.networks import resnet8, sequential
 from slotwise.torch.task import TorchTask
-from torch import nn
 
 THREADS = 2
 

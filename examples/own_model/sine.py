@@ -5,14 +5,14 @@ slotwise train --task examples.own_model.sine:make_task --devices 12 --group-siz
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-import torch
 from slotwise.learning import Task
 from slotwise.runs import RunConfig
 from slotwise.torch.samples import TorchSamples
 from slotwise.torch.task import TorchTask
-from torch import Tensor, nn
 
 
 def make_task(config: RunConfig) -> Task:

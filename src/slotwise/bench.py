@@ -202,9 +202,9 @@ def torch_loop_steps_per_second(
 
     ``module`` is the torch.nn.Module to train, by default the network of the common job.
     """
+    import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
     from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: PLC0415
 
-    import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
     from slotwise.torch.networks import sequential  # noqa: PLC0415
 
     torch.set_num_threads(threads)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import torch
 from slotwise.base.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.learning.local_training import LocalTraining, with_own_step

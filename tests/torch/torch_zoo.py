@@ -4,14 +4,14 @@ The tests import it too, and the processes that they start.
 """
 
 import numpy as np
-
 import torch
+from torch import nn
+
 from slotwise.data import Dataset
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.torch.networks import resnet8
 from slotwise.torch.task import TorchTask
-from torch import nn
 
 NAMES = ("mlp", "lstm", "cnn_dropout", "resnet_bn", "resnet_bn_average", "resnet_gn")
 

@@ -1,10 +1,10 @@
 """The ServerApp: federated averaging, and a test on images that no node has."""
 
+import torch
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-import torch
 from digits.task import Net, held_out_data, test
 from slotwise.flower import serve
 

@@ -3,10 +3,10 @@
 from functools import cache
 
 import numpy as np
-
 import torch
-from slotwise import load_mnist
 from torch import nn
+
+from slotwise import load_mnist
 
 
 class Net(nn.Module):

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
 from slotwise.base.user_code import describe_error
@@ -24,7 +25,6 @@ from slotwise.torch.module import FlatModule
 from slotwise.torch.objective import TEST_LOSS, Objective, is_labelled
 from slotwise.torch.randomness import SeededOperations
 from slotwise.torch.samples import ArrayBatches, Batches, TorchSamples, arrange
-from torch import Tensor
 
 UNSEEDED = (
     "TorchTask: the module, a metric or a data set draws random numbers that cannot be seeded"

@@ -15,14 +15,14 @@ from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
 from slotwise.base.user_code import describe_error
 from slotwise.learning.randomness import Purpose, generator
-from torch import Tensor, nn
 
 Buffers = Literal["local", "average", "refuse"]
 Shapes = Mapping[str, tuple[int, ...]]

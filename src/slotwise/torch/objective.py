@@ -12,10 +12,11 @@ from math import nan
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.user_code import check_arguments, describe_value
 from slotwise.learning.task import RESERVED
-from torch import Tensor, nn
 
 Loss = Callable[[Any, Any], Tensor]
 Metric = Callable[[Any, Any], Any]

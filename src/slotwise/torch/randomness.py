@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import torch
 from slotwise.base.errors import UserError
 from slotwise.learning.randomness import Purpose, generator
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.data import default_collate
 
-import torch
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.user_code import describe_value
 from slotwise.data.dataset import Dataset
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
-from torch import Tensor
 
 Rows = NDArray[np.integer]
 Batch = tuple[Any, Any]  # inputs and targets
