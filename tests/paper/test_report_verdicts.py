@@ -65,4 +65,4 @@ def test_nothing_is_decided_before_all_runs_have_ended(remedies: Remedies) -> No
 def test_the_figure_has_both_schedules_with_the_paper_s_runs_beside_them(remedies: Remedies) -> None:
     (figure,) = figures_of(remedies, ending(remedies, {}), (0, 1))
     assert [len(panel.lines) for panel in figure.panels] == [7, 7]
-    assert [sum(line.dashed for line in panel.lines) for panel in figure.panels] == [3, 3]
+    assert [sum(line.dash == "dashed" for line in panel.lines) for panel in figure.panels] == [3, 3]

@@ -1,5 +1,6 @@
 from slotwise.learning import Point
-from slotwise.report.curves import BLUE, Line
+from slotwise.report.colours import BLUE
+from slotwise.report.curves import Line
 
 
 def curve(*rows: tuple[int, float]) -> list[Point]:
@@ -9,7 +10,7 @@ def curve(*rows: tuple[int, float]) -> list[Point]:
 
 
 def line(*seeds: list[Point]) -> Line:
-    return Line("run", BLUE, False, seeds)
+    return Line("run", BLUE, "solid", seeds)
 
 
 def test_seeds_evaluated_at_the_same_places_are_averaged_there() -> None:

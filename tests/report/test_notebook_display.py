@@ -16,6 +16,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.base.notebook import Displayable
 from slotwise.fleet import Fleet
 from slotwise.learning import History, Point
+from slotwise.report.curves import NamedCurve
 from slotwise.report.notebook_display import plot_curves
 from slotwise.report.plotting import curves_figure
 from slotwise.runs import RunResult
@@ -33,7 +34,7 @@ class Batch(Displayable):
         return {"case": ["<a>", "b"], "final_loss": [0.25, None]}
 
     def curve_figure(self) -> Any:
-        return curves_figure({"a": POINTS, "b": POINTS})
+        return curves_figure([NamedCurve("a", (POINTS,)), NamedCurve("b", (POINTS,))])
 
 
 def timeline() -> Timeline:

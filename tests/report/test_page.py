@@ -6,7 +6,8 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from slotwise.learning import Point
-from slotwise.report.curves import BLUE, CurveFigure, Line, loss_and_accuracy
+from slotwise.report.colours import BLUE, Dash
+from slotwise.report.curves import CurveFigure, Line, loss_and_accuracy
 from slotwise.report.page import (
     Html,
     Page,
@@ -25,8 +26,8 @@ def points(*losses: float) -> tuple[Point, ...]:
     return tuple(Point(10 * i, 2 * i, loss, 0.5, 3) for i, loss in enumerate(losses))
 
 
-def line(label: str, *seeds: tuple[Point, ...], dashed: bool = False) -> Line:
-    return Line(label, BLUE, dashed, seeds)
+def line(label: str, *seeds: tuple[Point, ...], dash: Dash = "solid") -> Line:
+    return Line(label, BLUE, dash, seeds)
 
 
 def figure(*lines: Line) -> CurveFigure:

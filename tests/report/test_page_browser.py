@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.learning import Point
-from slotwise.report.curves import BLUE, ORANGE, CurveFigure, Line, loss_and_accuracy
+from slotwise.report.colours import BLUE, ORANGE
+from slotwise.report.curves import CurveFigure, Line, loss_and_accuracy
 from slotwise.report.page import Page, Section, curve_figure, render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -65,8 +66,8 @@ def points(scale: float, rounds: int = 30) -> tuple[Point, ...]:
 @pytest.fixture(scope="module")
 def page() -> str:
     return page_of(
-        Line("S=1, d=99", BLUE, False, (points(1.0), points(1.3))),
-        Line("S=50, d=1", ORANGE, True, (points(0.4),)),
+        Line("S=1, d=99", BLUE, "solid", (points(1.0), points(1.3))),
+        Line("S=50, d=1", ORANGE, "dashed", (points(0.4),)),
     )
 
 
@@ -119,8 +120,8 @@ def test_the_legend_hides_and_shows_a_curve_in_all_panels(seen: tuple[dict[str, 
 def test_a_logarithmic_axis_starts_at_round_1(tmp_path: Path) -> None:
     """Loss and accuracy against slots start with w_0, whose loss is 2.3; after round 1 it is 1.15."""
     page = page_of(
-        Line("S=50", BLUE, False, (points(1.0, 3), points(1.3, 3))),
-        Line("S=1", ORANGE, False, (points(1.0, 30),)),
+        Line("S=50", BLUE, "solid", (points(1.0, 3), points(1.3, 3))),
+        Line("S=1", ORANGE, "solid", (points(1.0, 30),)),
     )
     found, _ = look(page, tmp_path, 1200)
     assert found["leftmost"] == [0, 0, 1]

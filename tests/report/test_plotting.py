@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from slotwise.base.errors import InputError
 from slotwise.learning import Point
-from slotwise.report.curves import COLOURS, CurveFigure, Line, Panel
+from slotwise.report.colours import COLOURS
+from slotwise.report.curves import CurveFigure, Line, NamedCurve, Panel
 from slotwise.report.plotting import (
     CUT_NOTE,
     curves_figure,
@@ -25,7 +26,7 @@ POINTS = [Point(10 * i, 2 * i, loss, 0.5, 3) for i, loss in enumerate((2.3, 1.0,
 
 
 def drawn(labels: list[str], title: str, panels: int) -> Figure:
-    lines = tuple(Line(label, COLOURS[n % len(COLOURS)], False, (CURVE,)) for n, label in enumerate(labels))
+    lines = tuple(Line(label, COLOURS[n % len(COLOURS)], "solid", (CURVE,)) for n, label in enumerate(labels))
     panel = Panel(title, "slot", "loss", lines)
     figure = plot_figure(CurveFigure("", "", "", (panel,) * panels))
     FigureCanvasAgg(figure).draw()
@@ -63,7 +64,7 @@ def test_legend_and_titles_stay_inside(labels: list[str], panels: int) -> None:
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_figures_are_drawn_as_files_and_always_the_same(kind: str, start: bytes) -> None:
-    panel = Panel("Loss", "slot", "loss", (Line("S=1", COLOURS[0], False, (CURVE, CURVE)),))
+    panel = Panel("Loss", "slot", "loss", (Line("S=1", COLOURS[0], "solid", (CURVE, CURVE)),))
     figure = CurveFigure("", "", "", (panel,))
     first = save_figure(plot_figure(figure), kind)
     assert first.startswith(start)
@@ -84,7 +85,12 @@ def run_in(path: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "first"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.PDF", b"%PDF")])
 def test_curves_are_drawn_in_the_kind_of_the_suffix(tmp_path: Path, name: str, first: bytes) -> None:
-    draw_curves(curves_figure({"run-a": POINTS, "run-b": POINTS[:2], "empty": ()}), tmp_path / name)
+    draw_curves(
+        curves_figure(
+            [NamedCurve("run-a", (POINTS,)), NamedCurve("run-b", (POINTS[:2],)), NamedCurve("empty", ((),))]
+        ),
+        tmp_path / name,
+    )
     assert (tmp_path / name).read_bytes().startswith(first)
 
 
@@ -97,17 +103,20 @@ def test_run_folders_are_drawn(tmp_path: Path) -> None:
 def test_runs_of_the_same_name_are_labelled_by_their_paths(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     runs = [run_in(tmp_path / "small"), run_in(tmp_path / "elsewhere" / "small")]
-    assert list(curves_of([SavedRun.read(run) for run in runs])) == [f"{run}: idfl S=1" for run in runs]
+    assert [curve.label for curve in curves_of([SavedRun.read(run) for run in runs])] == [
+        f"{run}: idfl S=1" for run in runs
+    ]
 
 
 def test_a_folder_named_after_its_schedule_is_not_labelled_twice(tmp_path: Path) -> None:
-    assert list(curves_of([SavedRun.read(run_in(tmp_path / "idfl"))])) == ["idfl S=1"]
+    (curve,) = curves_of([SavedRun.read(run_in(tmp_path / "idfl"))])
+    assert (curve.label, curve.subject) == ("idfl S=1", ("idfl", 1))
 
 
 @pytest.mark.parametrize("end", [1500, 4000, 20_000, 50_000, 72_915])
 def test_labels_below_narrow_panels_are_apart(end: int) -> None:
     points = [Point(slot, slot, 1.0 / (1 + slot), 0.5, 0) for slot in range(0, end + 1, end // 5)]
-    figure = plot_figure(curves_figure({"a": points}))
+    figure = plot_figure(curves_figure([NamedCurve("a", (points,))]))
     FigureCanvasAgg(figure).draw()
     for axes in figure.axes:
         first, last = axes.get_xlim()
@@ -120,7 +129,7 @@ def test_labels_below_narrow_panels_are_apart(end: int) -> None:
 
 def test_another_suffix_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
-        draw_curves(curves_figure({}), tmp_path / "a.gif")
+        draw_curves(curves_figure([]), tmp_path / "a.gif")
     assert error.value.parameter == "out"
 
 
@@ -129,7 +138,7 @@ def test_another_suffix_is_rejected(tmp_path: Path) -> None:
 )
 def test_every_loss_axis_has_labels(low: float, high: float) -> None:
     points = [Point(slot, slot, loss, 0.5, 0) for slot, loss in enumerate((high, low))]
-    figure = plot_figure(curves_figure({"a": points}))
+    figure = plot_figure(curves_figure([NamedCurve("a", (points,))]))
     figure.draw_without_rendering()
     axis = figure.axes[0].yaxis
     first, last = figure.axes[0].get_ylim()
@@ -143,7 +152,7 @@ def test_every_loss_axis_has_labels(low: float, high: float) -> None:
 @pytest.mark.parametrize(("peak", "noted"), [(9.0, False), (40.0, True)])
 def test_panels_say_that_higher_losses_are_not_shown(peak: float, noted: bool) -> None:
     points = [Point(slot, slot, loss, 0.5, 0) for slot, loss in enumerate((2.3, peak, 1.0, 0.9, 0.8))]
-    figure = plot_figure(curves_figure({"a": points}))
+    figure = plot_figure(curves_figure([NamedCurve("a", (points,))]))
     figure.draw_without_rendering()
     by_loss = {axes for axes in figure.axes if axes.get_ylabel() == "training loss"}
     assert by_loss
@@ -159,7 +168,7 @@ def test_panels_say_that_higher_losses_are_not_shown(peak: float, noted: bool) -
 @pytest.mark.parametrize(("best", "tick"), [(0.93, 100), (1.0, 100), (0.71, 80), (0.042, 5)])
 def test_the_accuracy_axis_reaches_a_tick_above_the_curves(best: float, tick: float) -> None:
     points = [Point(slot, slot, 1.0, accuracy, 0) for slot, accuracy in enumerate((0.0, best))]
-    figure = plot_figure(curves_figure({"a": points}))
+    figure = plot_figure(curves_figure([NamedCurve("a", (points,))]))
     figure.draw_without_rendering()
     axes = figure.axes[1]
     assert axes.get_ylim()[1] >= axes.get_yticks()[-1] == tick
@@ -168,7 +177,9 @@ def test_the_accuracy_axis_reaches_a_tick_above_the_curves(best: float, tick: fl
 def test_round_0_is_not_drawn_on_a_logarithmic_axis() -> None:
     """It would make the first line flat: on such an axis it is infinitely far to the left."""
     long, short = ([Point(n, n * step, 2.0 / (1 + n), 0.5, 0) for n in range(5)] for step in (100, 1))
-    lines = tuple(Line(name, COLOURS[0], False, (seed,)) for name, seed in (("long", long), ("short", short)))
+    lines = tuple(
+        Line(name, COLOURS[0], "solid", (seed,)) for name, seed in (("long", long), ("short", short))
+    )
     figure = plot_figure(CurveFigure("", "", "", (Panel("", "round", "loss", lines),)))
     (axes,) = [axes for axes in figure.axes if axes.get_xscale() == "log"]
     assert [len(line.get_xdata()) for line in axes.get_lines()] == [4, 4]

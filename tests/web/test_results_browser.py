@@ -9,6 +9,7 @@ import pytest
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.batch.batch_folder import BatchFolder
+from slotwise.report.colours import VERMILLION
 from slotwise.runs import RunFolder
 from slotwise.web import results_browser
 from slotwise.web.results_browser import (
@@ -112,7 +113,7 @@ def test_own_metrics_are_drawn(tmp_path: Path, run: Path) -> None:
     (line,) = browser.curves(["without", "run"], "slot", "f1", None)["lines"]
     assert line["runs"] == ["run"]
     assert set(line["mean"]) == {0.5}
-    assert line["style"] == 1  # as in the plot of the loss
+    assert line["colours"] == list(VERMILLION)  # as in the plot of the loss
     with pytest.raises(InputError) as refused:
         browser.curves(["without"], "slot", "f1", None)
     assert refused.value.parameter == "up"

@@ -10,7 +10,8 @@ from browser import Browser, Page
 from serving import Served, served
 
 from slotwise.recommendation.search import recommend
-from slotwise.report.curves import BLUE, Line
+from slotwise.report.colours import BLUE
+from slotwise.report.curves import Line
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule.costs import Powers
 from slotwise.web.explorer_app import Explorer
@@ -108,7 +109,7 @@ def test_seeds_are_a_band(page: Page) -> None:
     (line,) = page.run("sw.resultPlots.loss.content.lines")
     assert line["label"].endswith("(3 seeds)")
     folders = [RunFolder(GRID / f"mnist-idfl-S10-T50000-seed{seed}") for seed in range(3)]
-    band = Line("", BLUE, False, tuple(folder.points() for folder in folders)).band("slot", "loss")
+    band = Line("", BLUE, "solid", tuple(folder.points() for folder in folders)).band("slot", "loss")
     assert [point[0] for point in line["points"]] == band.places.tolist()
     assert [point[1] for point in line["points"]] == pytest.approx(band.mean.tolist())
     assert [point[2] for point in line["band"]] == pytest.approx(band.high.tolist())

@@ -16,8 +16,8 @@ from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure
 from slotwise.learning.task import NO_METRICS, metric_names
 from slotwise.report import notebook_display
+from slotwise.report.colours import MOST_LOOKS, LineLook, Subject, line_looks
 from slotwise.report.curves import (
-    COLOURS,
     Across,
     CurveFigure,
     FinalPoint,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_PANELS = 8  # of curves
-MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
+MOST_LINES = MOST_LOOKS // 2  # of a panel
 
 
 class PointStatistics(NamedTuple):
@@ -62,6 +62,7 @@ class RunOutcome(NamedTuple):
     curve: tuple[MeasuredPoint, ...] = ()
     statistics: PointStatistics | None = None
     final_metrics: Mapping[str, float] = NO_METRICS  # beside loss and accuracy, medians as theirs
+    subject: Subject = Subject()  # schedule and group size; empty if the run is missing
 
 
 class PointResult(NamedTuple):
@@ -189,9 +190,9 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
     run = SavedRun.find(folder.path)
     if run is None:
         return RunOutcome("missing")
-    curve = run.curve(powers)
+    curve, subject = run.curve(powers), Subject(run.config.schedule, run.config.channel.group_size)
     if run.status != "finished" or not curve:
-        return RunOutcome(run.status, curve)
+        return RunOutcome(run.status, curve, subject=subject)
     schedule = run.schedule.totals
     totals = {name: value for name, value in schedule._asdict().items() if name in PointStatistics._fields}
     statistics = PointStatistics(
@@ -204,7 +205,7 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
         seconds=run.seconds,
         **totals,
     )
-    return RunOutcome(run.status, curve, statistics, run.final_metrics)
+    return RunOutcome(run.status, curve, statistics, run.final_metrics, subject)
 
 
 def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:
@@ -238,7 +239,9 @@ def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
     losses = {label: mean.final_loss if mean else inf for label, mean in means.items()}
     drawn = sorted(losses, key=lambda label: losses[label])[:MOST_LINES]
     # In the order of the groups, not of the losses, which change while runs finish.
-    styles = {label: number for number, label in enumerate(label for label in groups if label in drawn)}
+    shown_groups = {label: rows for label, rows in groups.items() if label in drawn}
+    looks = line_looks([_subject(rows) for rows in shown_groups.values()])
+    styles = dict(zip(shown_groups, looks, strict=True))
     lowest = "lowest" if metric == "loss" else "lowest losses"
     note = f" (the {len(styles)} {lowest} of {len(groups)})" if len(styles) < len(groups) else ""
     if across is None:
@@ -252,7 +255,7 @@ def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
         ]
     else:
         place, values = results.axes.index(across), across.values
-        final = [_final_line(label, groups[label], place, style) for label, style in styles.items()]
+        final = [_final_line(label, groups[label], place, look) for label, look in styles.items()]
         shown = tuple(line for line in final if line.has(metric))
         panels = [Panel(f"Final {metric} against {across.title}{note}", "value", metric, shown, across.title)]
         count = min(len(values), MOST_PANELS)
@@ -277,18 +280,28 @@ def _groups(results: BatchResults, rows: Sequence[PointResult], without: Axis | 
     return groups
 
 
-def _curve_lines(groups: Groups, styles: dict[str, int], metric: str) -> tuple[Line, ...]:
+def _subject(rows: Sequence[PointResult]) -> Subject:
+    """Return the schedule and the group size that all runs of a line share."""
+    schedules = {row.outcome.subject.schedule for row in rows} - {""}
+    sizes = {row.outcome.subject.group_size for row in rows} - {0}
+    return Subject(
+        schedules.pop() if len(schedules) == 1 else "",
+        sizes.pop() if len(sizes) == 1 else 0,
+    )
+
+
+def _curve_lines(groups: Groups, styles: dict[str, LineLook], metric: str) -> tuple[Line, ...]:
     """Return the curves that have the metric, of the finished seeds, or of all if none is finished."""
     lines = []
     for label, rows in groups.items():
         ended = [row for row in rows if row.outcome.statistics] or rows
         seeds = tuple(row.outcome.curve for row in ended if row.outcome.curve)
         if label in styles and seeds:
-            lines.append(_line(label, styles[label], seeds))
+            lines.append(Line(label, styles[label].colour, styles[label].dash, seeds))
     return tuple(line for line in lines if line.has(metric))
 
 
-def _final_line(label: str, rows: Sequence[PointResult], place: int, style: int) -> Line:
+def _final_line(label: str, rows: Sequence[PointResult], place: int, look: LineLook) -> Line:
     """Return the final values of each seed, at the values that all seeds have finished."""
     by_seed: dict[int, dict[float, FinalPoint]] = {}
     for row in rows:
@@ -300,8 +313,4 @@ def _final_line(label: str, rows: Sequence[PointResult], place: int, style: int)
             )
     shared = sorted(set.intersection(*(set(points) for points in by_seed.values()))) if by_seed else []
     seeds = tuple(tuple(points[value] for value in shared) for points in by_seed.values() if shared)
-    return _line(label, style, seeds)
-
-
-def _line(label: str, style: int, seeds: tuple[Sequence[Any], ...]) -> Line:
-    return Line(label, COLOURS[style % len(COLOURS)], style // len(COLOURS) % 2 == 1, seeds)
+    return Line(label, look.colour, look.dash, seeds)

@@ -8,26 +8,11 @@ from slotwise.batch.job import Run, distinct
 from slotwise.data import TITLES
 from slotwise.paper.evidence import Results, staleness
 from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Remedies, Tradeoff
-from slotwise.report.curves import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PINK,
-    SKY,
-    VERMILLION,
-    Colour,
-    CurveFigure,
-    Line,
-    Panel,
-    loss_and_accuracy,
-)
+from slotwise.report.colours import BLACK, ORANGE, PINK, SKY, LineLook, Subject, line_looks, size_colour
+from slotwise.report.curves import CurveFigure, Line, Panel, loss_and_accuracy
 from slotwise.runs import RunConfig
 
-SIZE_COLOURS = {1: BLUE, 2: SKY, 5: VERMILLION, 10: GREEN, 20: BLACK}
-SIZE_COLOURS |= {25: PINK, 50: ORANGE, 100: BLACK}
-SLOTS_COLOURS = (BLUE, SKY, VERMILLION, ORANGE)  # a hue for each compute time, lighter for slow links
-PAPER_COLOURS = (SKY, ORANGE, PINK)  # of the paper's runs beside others
+REMEDY_LOOKS = tuple(map(LineLook, (PINK, SKY, ORANGE, BLACK)))  # neither of a schedule nor of a group size
 SCHEDULE_TITLES = {
     "async": "Asynchronous, without intentional delay",
     "idfl": "With intentional delay (idfl)",
@@ -44,12 +29,13 @@ def figures_of(experiment: Experiment, results: Results, seeds: Sequence[int]) -
         return ()
     if experiment.schedules == BOTH:
         return (_comparison(experiment, results, seeds),)
-    sizes = {f"S={config.channel.group_size}": config for config in experiment.configs(0)}
+    sizes = _with_staleness({f"S={one.channel.group_size}": one for one in experiment.configs(0)})
+    looks = [LineLook(size_colour(config.channel.group_size)) for config in sizes.values()]
     figure = CurveFigure(
         experiment.name,
         f"{SCHEDULE_TITLES[experiment.schedules[0]]}: {_case(experiment)}",
         "S devices send in a round; d is the staleness of their updates, in rounds.",
-        loss_and_accuracy(_lines(results, seeds, sizes)),
+        loss_and_accuracy(_lines(results, seeds, sizes, looks)),
     )
     return (figure,)
 
@@ -64,16 +50,17 @@ def _comparison(experiment: Curves, results: Results, seeds: Sequence[int]) -> C
     """Return one panel for each group size at which a delay is free."""
     shown, same = [], []
     for size in experiment.group_sizes:
-        pair = {f"S={size} {schedule}": experiment.config(schedule, size) for schedule in BOTH}
+        pair: dict[str, RunConfig] = {schedule: experiment.config(schedule, size) for schedule in BOTH}
         if len(distinct(map(Run.of, pair.values()))) == 1:
             same.append(f"S={size}")
-        elif lines := _lines(results, seeds, pair, dashes=True):
-            shown.append(Panel(f"S={size}", "slot", "loss", lines))
+        elif lines := _lines(results, seeds, pair, _schedule_looks(pair)):
+            ages = " and ".join(str(staleness(config)) for config in pair.values())
+            shown.append(Panel(f"S={size}, d={ages}", "slot", "loss", lines))
     return CurveFigure(
         experiment.name,
         f"Asynchronous against intentional delay: {_case(experiment)}",
-        f"The same S in each panel, without and with the free delay. No delay is free at {', '.join(same)}: "
-        "there both schedules are one and the same run.",
+        "The same S in each panel, without and with the free delay; d is the staleness of the updates, in "
+        f"rounds. No delay is free at {', '.join(same)}: there both schedules are one and the same run.",
         tuple(shown),
     )
 
@@ -84,13 +71,12 @@ def _tradeoff(experiment: Tradeoff, results: Results, seeds: Sequence[int]) -> C
         f"{one.schedule}, compute {one.channel.compute_slots}, r={one.channel.link_slots}": one
         for one in experiment.configs(0)
     }
-    colours = [SLOTS_COLOURS[number // len(BOTH) % len(SLOTS_COLOURS)] for number in range(len(labels))]
-    lines = _lines(results, seeds, labels, colours, dashes=True)
+    lines = _lines(results, seeds, _with_staleness(labels), _schedule_looks(labels))
     return CurveFigure(
         experiment.name,
         f"Computation against communication at S=1: {_case(experiment)}",
         "Compute slots of one local training, and r, the slots of one uplink or broadcast. "
-        "Dashed: async; solid: idfl with the free delay.",
+        "idfl has the free delay. The same dashes: the same slots.",
         (
             Panel("Loss against slots", "slot", "loss", lines),
             Panel("Loss against rounds", "round", "loss", lines),
@@ -106,8 +92,9 @@ def _remedies(experiment: Remedies, results: Results, seeds: Sequence[int]) -> C
             {label: config for label, config in every.items() if config.schedule == schedule}
             for every in (experiment.remedies(0), experiment.fixed(0))
         )
-        hues = (BLUE, VERMILLION, GREEN, BLACK)
-        lines = _lines(results, seeds, own, hues) + _lines(results, seeds, paper, PAPER_COLOURS, dashed=True)
+        dashed = [LineLook(size_colour(one.channel.group_size), "dashed") for one in paper.values()]
+        lines = _lines(results, seeds, _with_staleness(own), REMEDY_LOOKS)
+        lines += _lines(results, seeds, _with_staleness(paper), dashed)
         panels.append(Panel(SCHEDULE_TITLES[schedule], "slot", "loss", lines))
     return CurveFigure(
         experiment.name,
@@ -122,23 +109,26 @@ def _lines(
     results: Results,
     seeds: Sequence[int],
     labels: Mapping[str, RunConfig],
-    colours: Iterable[Colour] | None = None,
-    *,
-    dashes: bool = False,
-    dashed: bool = False,
+    looks: Iterable[LineLook],
 ) -> tuple[Line, ...]:
-    """Return a line for each run that has a curve, by default coloured by group size.
-
-    All are dashed, or with ``dashes`` those of async.
-    """
+    """Return a line for each run that has a curve."""
     lines = []
-    hues = colours or [SIZE_COLOURS.get(config.channel.group_size, BLUE) for config in labels.values()]
-    for (label, config), colour in zip(labels.items(), hues, strict=True):
+    for (label, config), look in zip(labels.items(), looks, strict=True):
         started = [curve for curve in results.of_seeds(config, seeds) if curve.points]
         # A seed that diverged would cut the mean short, so it is drawn only if there is no other.
         drawn = [curve.points for curve in started if curve.status != "diverged"]
-        broken = dashed or (dashes and config.schedule == "async")
         curves = tuple(drawn or [curve.points for curve in started[:1]])
-        shown = label if config.channel.group_size_changes else f"{label}, d={staleness(config)}"
-        lines.append(Line(shown, colour, broken, curves))
+        lines.append(Line(label, look.colour, look.dash, curves))
     return tuple(line for line in lines if line.seeds)
+
+
+def _schedule_looks(labels: Mapping[str, RunConfig]) -> list[LineLook]:
+    return line_looks([Subject(config.schedule) for config in labels.values()])
+
+
+def _with_staleness(labels: Mapping[str, RunConfig]) -> dict[str, RunConfig]:
+    """Return labels with the staleness d of the updates, where the group size stays the same."""
+    return {
+        label if config.channel.group_size_changes else f"{label}, d={staleness(config)}": config
+        for label, config in labels.items()
+    }

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from slotwise.recommendation.answer import Recommendation, Standing
 from slotwise.recommendation.candidates import Candidate
-from slotwise.report.curves import COLOURS, Colour, CurveFigure, Line, Panel
+from slotwise.report.colours import Colour, LineLook, Subject, line_looks
+from slotwise.report.curves import CurveFigure, Line, Panel
 from slotwise.report.number_text import counted
 from slotwise.report.plotting import plot_figure, save_figure
 
-GREY = Colour("#9A9A9A", "#9A9A9A", "o")
+GREY = LineLook(Colour("#9A9A9A", "#9A9A9A", "o"))
 
 
 def headings(answer: Recommendation) -> tuple[str, ...]:
@@ -107,17 +108,17 @@ def draw_pilots(answer: Recommendation, kind: str) -> bytes:
     Those that may be the best are in colour; the others are grey and end where they were dropped.
     """
     finding, seeds = answer.finding, range(len(answer.finding.question.seeds))
-    lines = []
+    subjects = [Subject(one.candidate.schedule, one.candidate.group_size) for one in answer.choices]
+    looks, lines = line_looks(subjects), []
     for standing in reversed(answer.standings):  # the best on top
         candidate = standing.candidate
         shown_seeds = seeds if standing.chosen else seeds[:1]
         curves = (
             finding.curves[candidate, i].points for i in shown_seeds if (candidate, i) in finding.curves
         )
-        number = answer.choices.index(standing) if standing.chosen else 0
-        colour = COLOURS[number % len(COLOURS)] if standing.chosen else GREY
+        look = looks[answer.choices.index(standing)] if standing.chosen else GREY
         label = candidate.label if standing.chosen else "others, up to where they were dropped"
-        lines.append(Line(label, colour, number // len(COLOURS) % 2 == 1, tuple(curves)))
+        lines.append(Line(label, look.colour, look.dash, tuple(curves)))
     shown = tuple(line for line in lines if len(line.band("slot", "loss").places))  # not diverged at once
     panel = Panel("", "slot", finding.question.metric.quantity, shown)
     return save_figure(plot_figure(CurveFigure("recommendation", "", "", (panel,))), kind)

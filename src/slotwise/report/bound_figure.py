@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.base.extras import require
-from slotwise.report.curves import BLUE, GREEN, PINK, VERMILLION
+from slotwise.report.colours import BLUE, GREEN, PINK, VERMILLION
 from slotwise.report.plotting import WIDTH, clear_frame, figure_style, save_figure
 from slotwise.report.tables import table_console
 from slotwise.runs.bound_case import BoundCase

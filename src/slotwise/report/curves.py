@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slotwise.base.errors import InputError
 from slotwise.learning import Point
 from slotwise.learning.task import NO_METRICS
+from slotwise.report.colours import Colour, Dash, Subject, line_looks
 from slotwise.runs.saved_run import MeasuredPoint
 
 Across = Literal["slot", "round", "updates", "joules", "value"]
@@ -29,25 +30,6 @@ AXIS_TITLES = {
     "accuracy": "test accuracy (%)",
 }
 USUAL_TOP = 10.0  # end of a loss axis: four times the loss of guessing among ten classes
-
-
-class Colour(NamedTuple):
-    """A colour on light and on dark background, and its marker, for print without colours."""
-
-    light: str
-    dark: str
-    marker: str  # one of matplotlib's
-
-
-# The palette of Okabe and Ito, which colour-blind readers can tell apart; lightened on dark background.
-BLUE = Colour("#0072B2", "#3D9FE0", "o")
-VERMILLION = Colour("#D55E00", "#F0803C", "s")
-GREEN = Colour("#009E73", "#20C497", "^")
-PINK = Colour("#CC79A7", "#E2A0C4", "D")
-ORANGE = Colour("#E69F00", "#F2B840", "v")
-SKY = Colour("#56B4E9", "#8FD3FA", "P")
-BLACK = Colour("#1A1A1A", "#F2F2F2", "X")
-COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK)
 
 
 class Band(NamedTuple):
@@ -85,7 +67,7 @@ class Line:
 
     label: str
     colour: Colour
-    dashed: bool
+    dash: Dash
     seeds: tuple[Sequence[AnyPoint], ...]
 
     def has(self, up: Up) -> bool:
@@ -114,6 +96,23 @@ class Line:
             return Band(shared, shared, shared, shared)
         rows = np.array([np.interp(shared, *curve) for curve in zip(places, values, strict=True)])
         return Band(shared, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
+
+
+class NamedCurve(NamedTuple):
+    """A curve before it has a colour: its label, the evaluations of each seed, and what it is of."""
+
+    label: str
+    seeds: tuple[Sequence[AnyPoint], ...]
+    subject: Subject = Subject()
+
+
+def coloured(curves: Sequence[NamedCurve]) -> tuple[Line, ...]:
+    """Return the lines of a figure, coloured by schedule or group size if they differ in one."""
+    looks = line_looks([curve.subject for curve in curves])
+    return tuple(
+        Line(curve.label, look.colour, look.dash, curve.seeds)
+        for curve, look in zip(curves, looks, strict=True)
+    )
 
 
 def _value(point: AnyPoint, up: Up) -> float:

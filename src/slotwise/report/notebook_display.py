@@ -13,7 +13,8 @@ from slotwise.base.extras import require
 from slotwise.base.user_code import describe_value
 from slotwise.learning import History, Point
 from slotwise.learning.task import metric_names
-from slotwise.report.curves import BLUE, GREEN, VERMILLION, CurveFigure, Line, loss_and_accuracy
+from slotwise.report.colours import BLUE, SCHEDULE_COLOURS, Colour, Subject, schedule_colours
+from slotwise.report.curves import CurveFigure, Line, NamedCurve, loss_and_accuracy
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
 from slotwise.report.plotting import (
@@ -39,7 +40,7 @@ MOST_ROWS = 10  # of an HTML table
 HTML_SLOTS, HTML_DEVICES = 60, 20  # of an inline Gantt chart
 MOST_LABELS = 10  # below a panel
 NOTEBOOK_DPI = 110
-PLAN_COLOURS = {"async and idfl": BLUE, "async": BLUE, "idfl": GREEN, "sync": VERMILLION}
+PLAN_COLOURS = SCHEDULE_COLOURS | {"async and idfl": SCHEDULE_COLOURS["async"]}
 UPLINK_COLUMNS = ("round", "device", "version", "staleness", "start", "end")
 
 
@@ -70,13 +71,20 @@ def plot_curves(results: Mapping[str, History | RunResult], *, metric: str = "ac
         raise InputError("results", describe_value(results), allowed)
     if not results:
         raise InputError("results", "none", "at least one, there is nothing to draw")
-    curves = {}
+    curves = []
     for label, result in results.items():
         history = result.history if isinstance(result, RunResult) else result
         if not isinstance(history, History):
             raise InputError("results", f"{label}: {describe_value(result)}", "a History or a RunResult each")
-        curves[label] = history.points
+        curves.append(NamedCurve(label, (history.points,), _subject(label, history)))
     return _shown(plot_figure(curves_figure(curves, metric)))
+
+
+def _subject(label: str, history: History) -> Subject:
+    """Return schedule and group size of a training; without a timeline, the schedule that its label names."""
+    if history.timeline is None:
+        return Subject(label if label in SCHEDULE_COLOURS else "")
+    return Subject(history.timeline.schedule, history.timeline.scenario.group_size)
 
 
 def point_columns(points: Sequence[Point]) -> Columns:
@@ -133,9 +141,15 @@ def _timeline_html(timeline: Timeline) -> str:
     return f'<div role="img" aria-label="{title}" style="overflow-x:auto">{svg[svg.index("<svg") :]}</div>'
 
 
+def _history_colour(history: History) -> Colour:
+    """Return the colour of the schedule, also if it is the only curve."""
+    schedule = _subject("", history).schedule
+    return schedule_colours([schedule])[schedule] if schedule else BLUE
+
+
 @figure_of.register(History)
 def _history_figure(history: History) -> Figure:
-    panels = loss_and_accuracy((Line("training", BLUE, False, (history.points,)),))[:2]
+    panels = loss_and_accuracy((Line("training", _history_colour(history), "solid", (history.points,)),))[:2]
     return plot_figure(CurveFigure("history", "", "", panels), legend=False)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from slotwise.base.extras import require
+from slotwise.report.colours import page_strokes
 from slotwise.report.curves import CurveFigure, Line, Numbers
 
 # The markers of matplotlib as those of plotly, and as letters for the legend.
@@ -177,14 +178,15 @@ def curve_figure(figure: CurveFigure) -> Html:
 
 def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
     """Return the numbers from which the page's script draws a figure."""
-    lines = figure.lines
-    numbers = {line.label: number for number, line in enumerate(lines)}
+    # A label may stand for other runs in each panel; a run that is in several panels is stored once.
+    lines = {id(line): line for panel in figure.panels for line in panel.lines}
+    numbers = {key: number for number, key in enumerate(lines)}
     panels = [
         {name: getattr(panel, name) for name in ("title", "across", "up")}
-        | {"lines": [numbers[line.label] for line in panel.lines], "log": panel.has_log_rounds}
+        | {"lines": [numbers[id(line)] for line in panel.lines], "log": panel.has_log_rounds}
         for panel in figure.panels
     ]
-    every = [_line_numbers(line) for line in lines]
+    every = [_line_numbers(line) for line in lines.values()]
     return {"name": figure.name, **figure.losses._asdict(), "lines": every, "panels": panels}
 
 
@@ -200,7 +202,8 @@ def _line_numbers(line: Line) -> dict[str, Any]:
         "dark": line.colour.dark,
         "symbol": SYMBOLS[line.colour.marker][0],
         "letter": SYMBOLS[line.colour.marker][1],
-        "dashed": line.dashed,
+        "dash": line.dash,
+        "strokes": page_strokes(line.dash),
         "seeds": len(line.seeds),
         "slot": [round(slot) for slot in slots],
         "round": [round(number) for number in rounds],

@@ -6,7 +6,7 @@ Figures are created without pyplot, whose global list of figures would keep them
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from math import ceil
 from pathlib import Path
@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 from slotwise.base.errors import InputError
 from slotwise.base.extras import require
 from slotwise.base.files import check_writable, write_atomically
-from slotwise.learning import Point
 from slotwise.learning.task import metric_names
+from slotwise.report.colours import STROKES, Subject
 from slotwise.report.curves import (
-    COLOURS,
     Band,
     CurveFigure,
     Line,
     LossRange,
+    NamedCurve,
     Panel,
     check_metric,
+    coloured,
     loss_and_accuracy,
 )
 from slotwise.runs import SavedRun
@@ -39,7 +40,6 @@ LETTER, TITLE_LETTER = 0.068, 0.082  # inches: width of a letter in a legend, in
 LEGEND_KEY = 0.5  # inches: a line sample and the gaps around it
 MOST_LEGEND_COLUMNS = 6
 DOTS_PER_INCH = 300
-DASHES = (0, (4, 1.6))
 WIDE = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
 MARKERS = 5  # of a line
 MOST_MARKS = 8  # values that were tried and fit below a panel
@@ -80,28 +80,26 @@ def picture_kind(out: Path) -> str:
     return kind
 
 
-def curves_of(runs: Sequence[SavedRun]) -> dict[str, Sequence[Point]]:
-    """Return the evaluations of runs, by folder name, or by path where several have the same name."""
+def curves_of(runs: Sequence[SavedRun]) -> list[NamedCurve]:
+    """Return the curves of runs, with their folder name, or the path where several have the same name."""
     names = [run.name for run in runs]
-    curves: dict[str, Sequence[Point]] = {}
+    curves = []
     for run, name in zip(runs, names, strict=True):
         shown, schedule = name if names.count(name) == 1 else str(run.path), run.config.schedule
         prefix = "" if shown == schedule else f"{shown}: "
-        curves[f"{prefix}{schedule} S={run.config.channel.group_size_text}"] = run.points
+        label = f"{prefix}{schedule} S={run.config.channel.group_size_text}"
+        curves.append(NamedCurve(label, (run.points,), Subject(schedule, run.config.channel.group_size)))
     return curves
 
 
-def curves_figure(curves: Mapping[str, Sequence[Point]], metric: str = "accuracy") -> CurveFigure:
+def curves_figure(curves: Sequence[NamedCurve], metric: str = "accuracy") -> CurveFigure:
     """Return a figure of loss and ``metric`` against slots and of loss against rounds.
 
     Raises:
         InputError: no curve has a value of the metric; the accuracy may be missing, as in a regression.
     """
-    lines = tuple(
-        Line(name, COLOURS[number % len(COLOURS)], number // len(COLOURS) % 2 == 1, (points,))
-        for number, (name, points) in enumerate(curves.items())
-    )
-    names = metric_names(point.metrics for points in curves.values() for point in points)
+    lines = coloured(curves)
+    names = metric_names(point.metrics for line in lines for points in line.seeds for point in points)
     check_metric(metric, "accuracy", *(name for name in names if any(line.has(name) for line in lines)))
     return CurveFigure("curves", "", "", loss_and_accuracy(lines, metric))
 
@@ -166,8 +164,8 @@ def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
 
 def _look(line: Line) -> dict[str, Any]:
     """Return colour, dashes and marker of a line; the markers of dashed lines are hollow."""
-    face = "white" if line.dashed else line.colour.light
-    look = {"color": line.colour.light, "linestyle": DASHES if line.dashed else "-"}
+    face = line.colour.light if line.dash == "solid" else "white"
+    look = {"color": line.colour.light, "linestyle": (0, STROKES[line.dash]) if STROKES[line.dash] else "-"}
     return look | {"marker": line.colour.marker, "markersize": 3.5, "markerfacecolor": face}
 
 

@@ -10,10 +10,9 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from slotwise.report.curves import BLUE, COLOURS, GREEN, VERMILLION
+from slotwise.report.colours import COLOURS, DASHES, SCHEDULE_COLOURS, page_strokes
 from slotwise.report.gantt.chart import Activity
 from slotwise.report.gantt.drawing import LOOKS
-from slotwise.setting.planning import SCHEDULES
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PLACE = "BOOT"  # in a page: replaced by the values that it begins with
-SCHEDULE_COLOURS = dict(zip(SCHEDULES, (VERMILLION, BLUE, GREEN), strict=True))
 
 
 @cache
@@ -91,4 +89,6 @@ def looks() -> dict[str, Any]:
         for kind, look in LOOKS.items()
     ]
     schedules = {name: list(colour) for name, colour in SCHEDULE_COLOURS.items()}
-    return {"activities": activities, "schedules": schedules, "palette": [list(c) for c in COLOURS]}
+    palette = [list(colour) for colour in COLOURS]
+    dashes = [" ".join(map(str, page_strokes(dash))) for dash in DASHES]  # as in an SVG
+    return {"activities": activities, "schedules": schedules, "palette": palette, "dashes": dashes}

@@ -17,7 +17,8 @@ from slotwise.base.files import read_document
 from slotwise.batch.batch_folder import BatchFolder, case_names
 from slotwise.learning.task import metric_names
 from slotwise.options import declared
-from slotwise.report.curves import BLUE, Across, Line
+from slotwise.report.colours import DASHES, Subject, line_looks
+from slotwise.report.curves import Across, Line
 from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.data_identity import DataUse, changed_data_text, changed_sources
 from slotwise.runs.saved_run import MALFORMED
@@ -235,15 +236,22 @@ def _lines(runs: Sequence[_DrawnRun], across: Any, up: Any) -> list[dict[str, An
     for run in runs:
         groups.setdefault(line_key(run.options, run.data.sha256), []).append(run)
     labels = _labels([group[0] for group in groups.values()])
+    # Looks do not depend on the metric, so that a line has one colour in all plots.
+    looks = line_looks([_subject(group[0].options) for group in groups.values()])
     found = []
-    for style, (label, group) in enumerate(zip(labels, groups.values(), strict=True)):
-        line = Line("", BLUE, False, tuple(run.points for run in group))
+    for label, look, group in zip(labels, looks, groups.values(), strict=True):
+        line = Line(label, *look, tuple(run.points for run in group))
         if line.has(up):
             band = line.band(across, up)
             columns = {name: [number(v) for v in getattr(band, name).tolist()] for name in band._fields}
-            # The style does not depend on the metric, so that a line has one colour in all plots.
-            found.append({"label": label, "style": style, "runs": [run.name for run in group], **columns})
+            shown = {"colours": list(look.colour), "dash": DASHES.index(look.dash)}
+            found.append({"label": label, **shown, "runs": [run.name for run in group], **columns})
     return found
+
+
+def _subject(options: Mapping[str, Any]) -> Subject:
+    size = options.get("group_size")
+    return Subject(str(options.get("schedule", "")), size if isinstance(size, int) else 0)
 
 
 def _labels(firsts: Sequence[_DrawnRun]) -> list[str]:

@@ -177,8 +177,8 @@
 
   const drawCurves = (plot, found, y) => {
     const lines = found.lines.map(line => ({
-      label: (line.label || line.runs[0]) + (line.runs.length > 1 ? ` (${line.runs.length} seeds)` : ""), colours: sw.boot.palette[line.style % sw.boot.palette.length],
-      dash: Math.floor(line.style / sw.boot.palette.length) % 2 ? "6 4" : undefined, points: line.places.map((place, k) => [place, line.mean[k]]),
+      label: (line.label || line.runs[0]) + (line.runs.length > 1 ? ` (${line.runs.length} seeds)` : ""), colours: line.colours,
+      dash: sw.boot.dashes[line.dash], points: line.places.map((place, k) => [place, line.mean[k]]),
       band: line.runs.length > 1 ? line.places.map((place, k) => [place, line.low[k], line.high[k]]) : [],
     }));
     plot.draw({ lines, x: { name: across.value, low: 0 }, y });

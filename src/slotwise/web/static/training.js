@@ -31,15 +31,12 @@
     }
   };
 
-  /** Colours of a training: those of its schedule for the first of each, then others. */
-  const colours = number => {
-    const used = new Map();
-    for (const training of [...trainings].reverse()) {
-      const own = sw.boot.schedules[training.options.schedule], taken = [...used.values()].map(String);
-      const free = [...(own ? [own] : []), ...sw.boot.palette].find(pair => !taken.includes(String(pair)));
-      used.set(training.number, free || sw.boot.palette[training.number % sw.boot.palette.length]);
-    }
-    return used.get(number);
+  /** Colours of a training: those of its schedule. */
+  const colours = training => sw.boot.schedules[training.options.schedule] || sw.boot.palette.at(-1);
+  /** Dashes of a training: none for the oldest of its schedule, then others. */
+  const dash = training => {
+    const older = trainings.filter(one => one.options.schedule === training.options.schedule && one.number < training.number);
+    return sw.boot.dashes[older.length % sw.boot.dashes.length];
   };
   const over = training => ["finished", "interrupted", "diverged", "refused", "failed"].includes(training.status);
 
@@ -48,7 +45,7 @@
     const delay = options.delay !== undefined && options.delay !== "auto" ? `, delay ${options.delay}` : "";
     const figures = last ? `loss ${sw.number(last[2], 4)}${last[3] === null ? "" : ", accuracy " + sw.percent(last[3], 1)}` : "";
     return sw.el("div.run-line", { "data-status": training.status, "data-number": training.number },
-      sw.el("span.dot", { style: `background:${sw.tone(colours(training.number))}` }),
+      sw.el("span.dot", { style: `background:${sw.tone(colours(training))}` }),
       sw.el("b", {}, `${options.schedule}, S=${options.group_size}${delay}`),
       sw.el("span.tag" + (["diverged", "refused", "failed"].includes(training.status) ? ".bad" : ""), {}, training.status),
       over(training) ? null : sw.el("progress", { max: training.rounds || 1, value: training.round, "aria-label": "rounds done" }),
@@ -62,7 +59,7 @@
     list.replaceChildren(...trainings.map(row));
     const drawn = trainings.filter(training => training.points.length);
     plots.hidden = !drawn.length;
-    const line = (training, column) => ({ label: `${training.options.schedule}, S=${training.options.group_size} (${training.number})`, colours: colours(training.number), points: training.points.map(point => [point[0], point[column]]) });
+    const line = (training, column) => ({ label: `${training.options.schedule}, S=${training.options.group_size} (${training.number})`, colours: colours(training), dash: dash(training), points: training.points.map(point => [point[0], point[column]]) });
     const end = Math.max(deadline, ...drawn.map(training => training.planned.at(-1)[0]));
     const x = { name: "slot", low: 0, high: end };
     const losses = drawn.flatMap(training => training.points.map(point => point[2])).filter(value => value > 0);
