@@ -58,7 +58,7 @@ def driver_seconds(address: str, parameters: int, group_size: int) -> float:
     rounds = max(3, min(200, 60_000_000 // parameters // group_size))
     scenario = sw.Scenario(devices=20, group_size=group_size, compute_slots=10)
     timeline, task = sw.simulate(scenario, "async", rounds=rounds), Nothing(parameters)
-    workers = Kept(sw.RayActors(address, 2), task)
+    workers = Kept(sw.learning.RayActors(address, 2), task)
     try:
         with Training(timeline, task, workers=lambda _: workers) as training:
             training._due = frozenset()

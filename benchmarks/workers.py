@@ -30,7 +30,7 @@ import numpy as np
 import slotwise as sw
 from slotwise.base.machine import available_cores, describe_machine
 from slotwise.bench import SGD, common_samples, interleaved, median_ratio
-from slotwise.learning import Training
+from slotwise.learning import Processes, RayActors, Threads, Training
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.workers import WorkerPlan
 from slotwise.torch.networks import resnet8
@@ -149,7 +149,11 @@ def timeline_of(rounds: int, group_size: int = 10) -> sw.Timeline:
 def speed(address: str, repeats: int) -> None:
     """Compare Ray with threads."""
     task = sw.TorchTask(lambda: resnet8("group"), common_samples(images_like_cifar10()), SGD, device="cpu")
-    plans = {"ray": sw.RayActors(address, 2), "threads": sw.Threads(2), "processes": sw.Processes(2)}
+    plans = {
+        "ray": RayActors(address, 2),
+        "threads": Threads(2),
+        "processes": Processes(2),
+    }
     rates = compared(timeline_of(3), task, plans, repeats)
     for way in ("ray", "processes"):
         ratio, rate = median_ratio(rates[way], rates["threads"]), statistics.median(rates[way])
@@ -159,7 +163,7 @@ def speed(address: str, repeats: int) -> None:
 def pure_python(address: str, repeats: int) -> None:
     """Compare processes with threads."""
     del address
-    plans = {"processes": sw.Processes(2), "threads": sw.Threads(2)}
+    plans = {"processes": Processes(2), "threads": Threads(2)}
     rates = compared(timeline_of(6), PurePython(SMALL), plans, repeats)
     ratio = median_ratio(rates["processes"], rates["threads"])
     print(f"pure Python: 2 processes {ratio:.2f} of 2 threads", flush=True)
@@ -169,7 +173,11 @@ def overhead(address: str, repeats: int) -> None:
     """Measure the seconds per update above those of a thread."""
     for size, rounds in ((SMALL, 40), (LARGE, 3)):
         task = Nothing(size)
-        plans = {"ray": sw.RayActors(address, 1), "processes": sw.Processes(1), "threads": sw.Threads(1)}
+        plans = {
+            "ray": RayActors(address, 1),
+            "processes": Processes(1),
+            "threads": Threads(1),
+        }
         rates = compared(timeline_of(rounds), task, plans, repeats)
         for way in ("ray", "processes"):
             pairs = zip(rates[way], rates["threads"], strict=True)
@@ -192,7 +200,7 @@ def memory(address: str, repeats: int) -> None:
             peaks[0] = max(peaks[0], sizes["RssAnon"])
             peaks[1] = max(peaks[1], sizes["VmRSS"])
 
-    workers = Kept(sw.RayActors(address, 2), task)
+    workers = Kept(RayActors(address, 2), task)
     thread, most = threading.Thread(target=watch), 0
     thread.start()
     try:

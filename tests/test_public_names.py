@@ -1,33 +1,44 @@
 """The public names, and what importing them costs."""
 
-import ast
 import inspect
+from collections.abc import Iterator
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import slotwise
+from slotwise.options import UserFunction
+from slotwise.options.declarations import declarations
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("name", slotwise.__all__)
+PACKAGES = [name for name in slotwise.__all__ if inspect.ismodule(getattr(slotwise, name))]
+NAMES = [name for name in slotwise.__all__ if name not in PACKAGES]
+LISTED = [f"{package}.{name}" for package in PACKAGES for name in dir(getattr(slotwise, package))]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_can_be_imported_and_has_a_docstring(name: str) -> None:
     value = getattr(slotwise, name)
     if isinstance(value, type) or inspect.isfunction(value):  # not an alias of a type
         assert value.__doc__
 
 
-def test_static_and_lazy_imports_name_the_same() -> None:
-    tree = ast.parse(Path(slotwise.__file__).read_text(encoding="utf-8"))
-    imported = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slotwise.")
-        for alias in node.names
-    }
-    assert imported == set(slotwise.__all__) == set(dir(slotwise))
+@pytest.mark.parametrize("package", set(PACKAGES) - {"flower"})
+def test_every_name_of_a_package_can_be_imported(package: str) -> None:
+    home = getattr(slotwise, package)
+    assert all(hasattr(home, name) for name in dir(home))
+
+
+def test_every_line_of_a_stub_names_one_import() -> None:
+    for stub in Path(slotwise.__file__).parent.rglob("*.pyi"):
+        for line in stub.read_text(encoding="utf-8").splitlines():
+            start, _, module, kind, name, as_, again = ["", *line.split()]
+            assert (start, kind, as_, again) == ("", "import", "as", name), f"{stub}: {line} of {module}"
 
 
 def test_the_page_lists_every_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +46,34 @@ def test_the_page_lists_every_public_name(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(str(ROOT / "docs/_extensions"))
     option_pages = import_module("option_pages")
     groups = option_pages.name_groups((ROOT / "docs/python.md").read_text(encoding="utf-8"))
-    assert sorted(name for names in groups.values() for name in names) == sorted(slotwise.__all__)
+    listed = [name for names in groups.values() for name in names]
+    assert sorted(name for name in listed if "." not in name) == sorted(NAMES)
+    assert set(PACKAGES) == {name.partition(".")[0] for name in listed if "." in name}
+
+
+def parts_of(owner: Any) -> Iterator[Any]:
+    """Yield the classes and functions that a value of a class can be made of, at any depth."""
+    for field in declarations(owner):
+        choices = [*field.choice.known.values(), *field.choice.unnamed] if field.choice else []
+        either = field.either.classes if field.either else [field.part] if field.part else []
+        for part in (*choices, *either):
+            kind = part if isinstance(part, type) or inspect.isroutine(part) else type(part)
+            if kind is str:  # one of two ways to choose participants, which are no values
+                continue
+            yield kind
+            yield from parts_of(kind)
+
+
+def test_every_part_of_a_run_is_public() -> None:
+    public = [attrgetter(name)(slotwise) for name in LISTED if not name.startswith("flower.")]
+    public += [getattr(slotwise, name) for name in NAMES]
+    public += [slotwise.flower.FlowerApp, UserFunction]  # the last is written module:function
+    assert not [part for part in parts_of(slotwise.RunConfig) if part not in public]
+
+
+def test_a_name_that_moved_is_found_with_a_warning_that_says_where() -> None:
+    with pytest.warns(DeprecationWarning, match=r"sw\.Krum is now sw\.rules\.Krum"):
+        assert slotwise.Krum is slotwise.rules.Krum
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -46,4 +84,4 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_no_public_function_hides_a_module() -> None:
     package = Path(slotwise.__file__).parent
     modules = {path.stem for path in package.iterdir()}
-    assert not modules & set(slotwise.__all__)
+    assert not modules & set(NAMES)

@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from slotwise import InputError, Scenario, UserError, compute_slots
+from slotwise import InputError, Scenario, UserError
 from slotwise.scenario import parse_group_sizes
+from slotwise.schedule import compute_slots
 
 VALID = {"devices": 6, "group_size": 2, "compute_slots": 2, "link_slots": 1, "deadline": 100}
 

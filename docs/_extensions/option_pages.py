@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -19,6 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from sphinx.application import Sphinx
 
 import slotwise
+from slotwise.base.extras import MissingPackage
 from slotwise.batch import BatchSpec
 from slotwise.batch.specification import CASE_NAME
 from slotwise.cli.app import COMMANDS
@@ -131,29 +134,34 @@ def api() -> Iterator[str]:
     for title, names in name_groups(PURPOSES.read_text(encoding="utf-8")).items():
         yield from ("", f"## {title}", "", "```{eval-rst}")
         for name in names:
-            yield from _entry(name)
+            with suppress(MissingPackage):  # most names of sw.flower
+                yield from _entry(name)
         yield "```"
 
 
 def name_groups(page: str) -> dict[str, list[str]]:
     """Return the public names that the tables of a page list, each once, by group.
 
-    The rows of the table of functions are one group; a row of the table of values is a group by itself.
+    The rows of the table of functions are one group; every other row is a group by itself. Names of a package
+    have its name before them, as in rules.Krum.
     """
     groups: dict[str, list[str]] = {}
-    seen: set[str] = set()
     for first, rest in re.findall(r"^\| (.*?) \| (.*) \|$", page, re.MULTILINE):
-        is_function = first.startswith("`sw.")
+        package = re.fullmatch(r"`sw\.(\w+)`", first)
+        is_function = not package and first.startswith("`sw.")
         title = "Functions" if is_function else first[:1].upper() + first[1:]
-        for name in re.findall(r"`(?:sw\.)?(\w+)", first if is_function else rest):
-            if name in slotwise.__all__ and name not in seen:
-                seen.add(name)
-                groups.setdefault(title, []).append(name)
+        names = re.findall(r"`(?:sw\.)?(\w+)", first if is_function else rest)
+        prefix = f"{package[1]}." if package else ""
+        known = getattr(slotwise, package[1]) if package else slotwise
+        seen = {name for group in groups.values() for name in group}
+        new = [name for name in dict.fromkeys(names) if name in dir(known) and prefix + name not in seen]
+        if new:
+            groups.setdefault(title, []).extend(prefix + name for name in new)
     return groups
 
 
 def _entry(name: str) -> Iterator[str]:
-    value: Any = getattr(slotwise, name)
+    value: Any = attrgetter(name)(slotwise)
     if inspect.isclass(value) and not get_args(value):
         yield from (f".. autoclass:: slotwise.{name}", "   :members:", "   :undoc-members:", "")
     elif inspect.isroutine(value):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from slotwise import Waiting
+from slotwise.schedule import Waiting
 
 
 def oldest_of_the_good(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:  # noqa: ARG001

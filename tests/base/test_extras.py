@@ -63,7 +63,7 @@ calls = [
     lambda: sw.run_batch("../sweep.toml", "new"),
     lambda: sw.CnnTask,
     lambda: sw.TorchTask,
-    lambda: sw.TorchSamples,
+    lambda: sw.torch.TorchSamples,
     lambda: timeline.plot(),
     lambda: timeline.to_pandas(),
     lambda: sw.plan(devices=4, compute_slots=2, deadline=20).plot(),

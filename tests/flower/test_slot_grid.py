@@ -8,7 +8,8 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
 
-from slotwise import Absence, Fleet, InputError, Scenario, UserError, flower_task, simulate, train
+from slotwise import Fleet, InputError, Scenario, UserError, flower_task, simulate, train
+from slotwise.fleet import Absence
 from slotwise.flower import SlotGrid, run_strategy
 from slotwise.flower.project import FlowerProject
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from slotwise import InputError, Scenario, Scheduler, Timeline, simulate
+from slotwise import InputError, Scenario, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.fleet import chance
 from slotwise.schedule import (
@@ -17,6 +17,7 @@ from slotwise.schedule import (
     Policy,
     RandomSelection,
     Record,
+    Scheduler,
     Synchronous,
     Waiting,
     first_ready,

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_fleets import schedules
 
-from slotwise import Scenario, Scheduler, Timeline, simulate
+from slotwise import Scenario, Timeline, simulate
 from slotwise.fleet import Fleet
+from slotwise.schedule import Scheduler
 from slotwise.schedule.events import Drive
 from slotwise.schedule.link import FleetLink
 from slotwise.schedule.policies import Participants

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_fleets import DEADLINE, MANY, Case, cases, driven, lost_rows, own_cases, uplink_rows
 
-from slotwise import Scheduler, Timeline, simulate
+from slotwise import Timeline, simulate
 from slotwise.fleet import Fleet
+from slotwise.schedule import Scheduler
 from slotwise.schedule.costs import usage, usage_until
 from slotwise.schedule.just_in_time import Planned
 from slotwise.schedule.policies import Participants

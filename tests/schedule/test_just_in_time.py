@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise import Scenario, Scheduler, Timeline, simulate
+from slotwise import Scenario, Timeline, simulate
 from slotwise.base.errors import InputError
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import IntentionalDelay
+from slotwise.schedule import IntentionalDelay, Scheduler
 from slotwise.schedule import just_in_time as just_in_time_module
 from slotwise.schedule.events import Drive
 from slotwise.schedule.just_in_time import Planned, just_in_time

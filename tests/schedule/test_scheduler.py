@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise import Scheduler
 from slotwise.schedule import (
     Deliver,
     Delivered,
@@ -15,6 +14,7 @@ from slotwise.schedule import (
     Left,
     Lost,
     Ready,
+    Scheduler,
     Sent,
 )
 from slotwise.schedule.policies import Participants

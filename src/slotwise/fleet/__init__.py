@@ -1,30 +1,5 @@
 """Unequal devices: speeds, links, losses, absences and batteries."""
 
-from slotwise.fleet.battery import Batteries
-from slotwise.fleet.devices import (
-    Devices,
-    DrawnSpeeds,
-    DrawnUplinks,
-    EqualBatteries,
-    EqualHarvest,
-    EqualLosses,
-    EqualSpeeds,
-    EqualUplinks,
-    ListedAbsences,
-    ListedBatteries,
-    ListedHarvest,
-    ListedLosses,
-    ListedSpeeds,
-    ListedUplinks,
-    NoBatteries,
-    RandomAbsences,
-    RecordedHarvest,
-)
-from slotwise.fleet.fleet import Absence, Fleet, Retransmission
+from slotwise.base.lazy import attach
 
-__all__ = [
-    "Absence", "Batteries", "Devices", "DrawnSpeeds", "DrawnUplinks", "EqualBatteries", "EqualHarvest",
-    "EqualLosses", "EqualSpeeds", "EqualUplinks", "Fleet", "ListedAbsences", "ListedBatteries",
-    "ListedHarvest", "ListedLosses", "ListedSpeeds", "ListedUplinks", "NoBatteries", "RandomAbsences",
-    "RecordedHarvest", "Retransmission",
-]  # fmt: skip
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,22 +1,5 @@
 """Training along a timeline: the engine, tasks, and the built-in network."""
 
-from slotwise.learning.engine import Training, train
-from slotwise.learning.history import Diverged, History, Interrupted, Point
-from slotwise.learning.optimizer import (
-    Adam,
-    CosineDecay,
-    ExponentialDecay,
-    InverseDecay,
-    OwnStep,
-    Sgd,
-    StepContext,
-    StepDecay,
-)
-from slotwise.learning.task import Evaluation, Task, TaskWrapper, TrainingResult, TrainingStart
+from slotwise.base.lazy import attach
 
-__all__ = [
-    "Adam", "CosineDecay", "Diverged", "Evaluation", "ExponentialDecay", "History", "Interrupted",
-    "InverseDecay", "OwnStep", "Point", "Sgd", "StepContext", "StepDecay", "Task",
-    "TaskWrapper", "Training",
-    "TrainingResult", "TrainingStart", "train",
-]  # fmt: skip
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

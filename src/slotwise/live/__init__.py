@@ -11,32 +11,6 @@
 Names are imported when they are first used: a device does not load the server.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from slotwise.base.lazy import attach
 
-if TYPE_CHECKING:
-    from slotwise.live.replaying import replay
-    from slotwise.live.server.events import LiveObserver
-    from slotwise.live.server.live_status import LiveStatus
-    from slotwise.live.server.server_config import ServerConfig
-    from slotwise.live.server.serving import resume_live, serve
-
-_HOMES = {
-    "LiveObserver": "server.events",
-    "LiveStatus": "server.live_status",
-    "ServerConfig": "server.server_config",
-    "replay": "replaying",
-    "resume_live": "server.serving",
-    "serve": "server.serving",
-}
-
-__all__ = ["LiveObserver", "LiveStatus", "ServerConfig", "replay", "resume_live", "serve"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name from the module that defines it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'slotwise.live' has no attribute {name!r}")
-    value = getattr(import_module(f"slotwise.live.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
