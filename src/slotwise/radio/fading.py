@@ -67,8 +67,8 @@ class Rayleigh(Fading):
 class Rician(Fading):
     """Line of sight with K times the power of all scattered paths (Tse and Viswanath, 2005, section 2.4.2).
 
-    The gain is ``|sqrt(K) + z|² / (K + 1)`` with z complex normal of mean power 1; K = 0 is Rayleigh. The power
-    of z is exponential and its angle is uniform, so two numbers and the law of cosines give the gain.
+    The gain is ``|sqrt(K) + z|² / (K + 1)`` with z complex normal of mean power 1; K = 0 is Rayleigh. The
+    power of z is exponential and its angle is uniform, so two numbers and the law of cosines give the gain.
 
     Attributes:
         k_db: Power of the line of sight over that of all other paths, in dB, of rician.
