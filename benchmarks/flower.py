@@ -107,7 +107,9 @@ def flower_rate(rounds: int, workers: int) -> float:
 
 def call_ratio(calls: int) -> tuple[float, float]:
     """Return the milliseconds of TorchTask, and a ClientApp that uses it in multiples of them."""
-    task = sw.TorchTask(lambda: sequential(NETWORK), common_samples(sw.load_mnist()), SGD, device="cpu")
+    task = sw.TorchTask(
+        lambda: sequential(NETWORK), common_samples(sw.load_mnist()), SGD, device="cpu", compile=False
+    )
     names = list(task.named_arrays(task.initial_model()))
     app = ClientApp()
 

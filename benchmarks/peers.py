@@ -91,7 +91,7 @@ def torch_task_rate(rounds: int) -> float:
     """Return SGD steps per second of TorchTask with two workers."""
     from slotwise.torch.task import TorchTask
 
-    task = TorchTask(network(), suite.common_samples(load_mnist()), SGD)
+    task = TorchTask(network(), suite.common_samples(load_mnist()), SGD, compile=False)
     suite.steps_per_second(suite.common_timeline(2), task, THREADS)
     return suite.steps_per_second(suite.common_timeline(2 * rounds), task, THREADS)
 

@@ -122,7 +122,7 @@ def _ways(seconds: float) -> Ways:
         from slotwise.torch.networks import sequential  # noqa: PLC0415
         from slotwise.torch.task import TorchTask  # noqa: PLC0415
 
-        few, torch_task = max(1, rounds // 8), TorchTask(sequential(NETWORK), samples, SGD)
+        few, torch_task = max(1, rounds // 8), TorchTask(sequential(NETWORK), samples, SGD, compile=False)
         ways[LOOP] = partial(torch_loop_steps_per_second, samples, few, 2)
         ways[TORCH_TASK] = partial(run, common_timeline(2 * few), torch_task, 2)
     return ways | {

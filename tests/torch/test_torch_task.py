@@ -116,7 +116,7 @@ def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> N
             return self.layers(images)
 
     module = Spy()
-    task = torch_task.TorchTask(module, samples, SGD, device="cpu")
+    task = torch_task.TorchTask(module, samples, SGD, device="cpu", compile=False)
     Spy.seen.clear()  # the constructor has tried the module
     model, both = task.initial_model(), threading.Barrier(2)
 

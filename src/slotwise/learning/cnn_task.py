@@ -116,6 +116,11 @@ class CnnTask(Task):
             optimizer.step(end, gradient, context)
         return end
 
+    def gradient(self, model: Vector, rows: NDArray[np.integer]) -> Vector:
+        """Return the gradient of the mean loss over rows of the training images."""
+        images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
+        return self._network.gradient(model, images[rows], labels[rows])[1]
+
     def _update(self, model: Vector, end: Vector) -> Vector:
         """Return w_start − w_end in place of w_end, divided as the reading of the update says."""
         update: Vector = np.subtract(model, end, out=end)

@@ -50,7 +50,7 @@ def build_task(
             from slotwise.torch.task import TorchTask  # noqa: PLC0415
 
             module = build_network(config.model.network_name, network)
-            task = TorchTask(module, samples, config.training, initial="seed", **how)
+            task = TorchTask(module, samples, config.training, initial="seed", compile=False, **how)
         else:
             from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
 

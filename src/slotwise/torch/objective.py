@@ -83,6 +83,10 @@ class Objective:
         _check_loss(loss)
         self.label_loss = find_label_loss(loss)
         """Options of the loss if it is one of torch's that take labels."""
+        self.is_cross_entropy = _is_plain(loss, nn.functional.cross_entropy, nn.CrossEntropyLoss)
+        """True if it is torch's cross-entropy of labels without options."""
+        self.is_likelihood = _is_plain(loss, nn.functional.nll_loss, nn.NLLLoss)
+        """True if it is torch's negative log-likelihood of labels without options."""
         self.ignored = self.label_loss.ignored if self.label_loss else IGNORED
         """Label that does not count."""
         self._loss = loss = partial(_with_integer_labels, loss) if self.label_loss else loss
@@ -96,6 +100,13 @@ class Objective:
     def count(self, targets: Any, rows: int) -> float:
         """Return the weight of the mean loss of a batch in the mean of several: its labels, or its rows."""
         return self.label_loss.count(targets, rows) if self.label_loss else rows
+
+
+def _is_plain(loss: Loss, function: Loss, kind: type[nn.Module]) -> bool:
+    """Return whether a loss is a function of torch, or its module without options."""
+    if type(loss) is not kind:
+        return loss is function
+    return find_label_loss(loss) == LabelLoss() and not getattr(loss, "label_smoothing", 0.0)
 
 
 def _check_loss(loss: Loss) -> None:

@@ -8,7 +8,7 @@ than parallel operations. Images are kept channels-last, which the CPU's kernels
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from slotwise.aggregation import Vector
 from slotwise.base.errors import InputError, MissingError, UserError
 from slotwise.base.extras import importing
 from slotwise.base.user_code import describe_error, describe_value
+from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
 from slotwise.learning.optimizer import Optimizer, Step
 from slotwise.learning.task import Evaluation, Task, TrainingStart
@@ -30,6 +31,7 @@ with importing():
     from torch import nn
 
 from slotwise.torch.checks import Checks, check_module
+from slotwise.torch.compiled import NotCompiled, compiled_task, require_same_gradient
 from slotwise.torch.module import (
     Buffers,
     FlatModule,
@@ -39,12 +41,13 @@ from slotwise.torch.module import (
     keep_freed_memory,
     one_thread,
 )
-from slotwise.torch.objective import ChunkedMetrics, Loss, Mean, Metric, Objective, count_correct
+from slotwise.torch.objective import TEST_LOSS, ChunkedMetrics, Loss, Mean, Metric, Objective, count_correct
 from slotwise.torch.randomness import SeededOperations
 from slotwise.torch.samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange, kept_on
 
 Context = AbstractContextManager[Any]
 Initial = Literal["module", "seed"]
+Compile = Literal["auto", False]
 CHUNK = 512  # samples of an evaluation at once, at most
 
 
@@ -72,6 +75,7 @@ class TorchTask(Task):
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
         device: str | None = None,
+        compile: Compile = "auto",  # noqa: A002  (the word that torch uses)
     ) -> None:
         """Train copies of ``module``; the caller's module is not changed.
 
@@ -94,6 +98,9 @@ class TorchTask(Task):
             offset: Per channel of uint8 images, by default that of the data set.
             scale: Per channel of uint8 images, by default that of the data set.
             device: Torch device; by default the GPU if there is one.
+            compile: "auto": train on the CPU by slotwise's compiled kernels if they have such a network,
+                several times as fast; results differ from torch's by float errors, and dropout draws other
+                numbers. False: train in torch. `repr` says which, and why not.
 
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
@@ -101,6 +108,7 @@ class TorchTask(Task):
         self._host_data = data = _batches(samples, offset, scale)
         check_training(training, samples)
         _check_choice("initial", initial, ("module", "seed"))
+        _check_choice("compile", compile, ("auto", False))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
         training = with_own_step(training, local_step)
@@ -117,6 +125,41 @@ class TorchTask(Task):
         self._data, self._local = kept_on(self._device, data, _free_memory(self._device)), threading.local()
         flat = FlatModule(self._module, self._layout)
         self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
+        self._compiled, self.not_compiled = self._compile(compile, offset, scale)
+
+    def __repr__(self) -> str:
+        """Say what is trained, and by what."""
+        how = "compiled" if self._compiled is not None else f"in torch: {self.not_compiled}"
+        return f"TorchTask({type(self._module).__name__}, {self._layout.weights:,} parameters, {how})"
+
+    def _compile(
+        self, how: Compile, offset: tuple[float, ...] | None, scale: tuple[float, ...] | None
+    ) -> tuple[CnnTask | None, str]:
+        """Return the task of the compiled kernels, or None and the reason why there is none."""
+        if how is False:
+            return None, "compile=False"
+        if type(self) is not TorchTask:
+            return None, "a subclass may train in another way"
+        if self._device.type != "cpu":
+            return None, f"the device is {self._device.type}"
+        try:
+            given = (self._objective, offset, scale)
+            task = compiled_task(self._module, self.samples, self.training, *given)
+            rows = self._data.batches(self.training, TrainingStart(1, 0))[0]
+            require_same_gradient(task, self.initial_model(), rows, self._gradient(rows))
+        except NotCompiled as error:
+            return None, str(error)
+        return task, ""
+
+    @one_thread()
+    def _gradient(self, rows: Rows) -> Vector:
+        """Return the gradient of torch of a batch, at the first model."""
+        flat = FlatModule(self._module, self._layout)
+        flat.load(self.initial_model())
+        flat.eval()  # without dropout
+        inputs, targets = self._arranged(self._data.train_batch(rows))
+        self._objective.loss(flat.module(inputs), targets).backward()  # type: ignore[no-untyped-call]
+        return flat.gradient.numpy().copy()
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle everything but the copies of the threads; the module from the memory of the CPU."""
@@ -141,9 +184,23 @@ class TorchTask(Task):
         """Return the number of samples that a device holds."""
         return self.samples.count(device)
 
-    @one_thread()
+    @property
+    def trains_together(self) -> bool:
+        """True if the compiled kernels compute several updates in one call."""
+        return self._compiled is not None
+
+    def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector]:
+        """Return the updates of several local trainings on one model."""
+        if self._compiled is not None:
+            return self._compiled.local_updates(model, starts)
+        return [self._torch_update(model, start) for start in starts]
+
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return w_start − w_end of H steps on the device's samples."""
+        return self.local_updates(model, [start])[0]
+
+    @one_thread()
+    def _torch_update(self, model: Vector, start: TrainingStart) -> Vector:
         flat = self._worker_module()
         flat.load(model)
         flat.train()
@@ -161,10 +218,15 @@ class TorchTask(Task):
             take_step()
         return flat.update(model, self.training.divisor)
 
-    @one_thread()
-    @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' samples; accuracy and metrics of the test."""
+        if self._compiled is not None and set(self._objective.metrics) == {TEST_LOSS}:
+            return self._compiled.evaluate(model)
+        return self._torch_evaluation(model)
+
+    @one_thread()
+    @torch.no_grad()
+    def _torch_evaluation(self, model: Vector) -> Evaluation:
         flat = self._worker_module()
         flat.load(model)
         flat.eval()
@@ -309,6 +371,6 @@ def _chunks(rows: Rows) -> Iterator[Rows]:
     return iter(np.array_split(rows, ceil(len(rows) / CHUNK)))
 
 
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
-        raise InputError(name, value, " or ".join(allowed))
+        raise InputError(name, value, " or ".join(map(str, allowed)))
