@@ -1,11 +1,13 @@
 """Pages of the documentation, and the code blocks in them.
 
-A block is checked by its language, as test_blocks.py says. A comment on the line before it says what differs:
+A block is checked by its language, as test_blocks.py says; recipes are followed by test_recipes.py. A comment
+on the line before a block says what differs:
 
     <!-- output -->                 what a program printed, or a drawing; the language `text` says the same
     <!-- parsed only: REASON -->    commands and Python are parsed, and imports made, but nothing is run
     <!-- not run: REASON -->        not checked at all: needs other programs, machines or rights
     <!-- run -->                    commands that are only parsed by default (trainings) are run
+    <!-- file: NAME -->             a file of a recipe; so is a block that begins with # NAME
 """
 
 import re
@@ -13,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MARKS = ("output", "parsed only", "not run", "run")
-NEEDS_REASON = ("parsed only", "not run")
+MARKS = ("output", "parsed only", "not run", "run", "file")
+NEEDS_REASON = ("parsed only", "not run", "file")
 
+_FILE = re.compile(r"# ([\w/-]+\.(?:py|toml))\n")
 _BLOCK = re.compile(
     r"(?:^[ ]*<!--\s*(?P<mark>[^>]*?)\s*-->[ ]*\n\s*?)?"
     r"^(?P<indent>[ ]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\n`]*)\n"
@@ -38,6 +41,12 @@ class Block:
     end: int
 
     @property
+    def file(self) -> str:
+        """Name of the file that the block is; empty if it is none."""
+        first = _FILE.match(self.text)
+        return self.reason if self.mark == "file" else first[1] if first else ""
+
+    @property
     def place(self) -> str:
         """Page and line, as in docs/radio.md:6."""
         return f"{name(self.page)}:{self.line}"
@@ -51,6 +60,12 @@ def pages() -> list[Path]:
     ]
     generated = (ROOT / "docs/_build", ROOT / "docs/reference")
     return roots + sorted(p for p in below if not any(p.is_relative_to(folder) for folder in generated))
+
+
+def followed() -> list[Path]:
+    """Return the pages that test_recipes.py follows from the first block to the last in an empty folder."""
+    recipes = sorted((ROOT / "docs/cookbook").glob("*.md"))
+    return [*(page for page in recipes if page.name != "index.md"), ROOT / "docs/your-channel.md"]
 
 
 def blocks(page: Path) -> list[Block]:

@@ -1,7 +1,5 @@
 """Every code block of the documentation is run, parsed, or marked as output."""
 
-import ast
-import doctest
 import json
 import re
 import sys
@@ -20,7 +18,8 @@ from command_lines import (
     run_slotwise,
 )
 from cyclopts import CycloptsError
-from doc_pages import MARKS, NEEDS_REASON, ROOT, Block, blocks, follows, name, pages
+from doc_pages import MARKS, NEEDS_REASON, ROOT, Block, blocks, followed, follows, name, pages
+from python_blocks import import_only, run_code, run_session
 
 from slotwise.batch import BatchSpec
 from slotwise.fleet.fleet_file import read_fleet
@@ -36,12 +35,12 @@ ELSEWHERE = {
     "docs/own-policy.md": "tests/schedule/test_own_policy.py",
 }
 LANGUAGES = {"python", "console", "sh", "bash", "toml", "json", "yaml", "csv", "text"}
-VALUE = re.compile(r"^(\S.*?)  # ([(\['].*|True)$", re.MULTILINE)
 
 
 def of(*languages: str) -> list[Path]:
-    """Return the pages that have a block in one of the languages to be checked."""
-    return [page for page in pages() if any(_wanted(block, languages) for block in blocks(page))]
+    """Return the pages that have a block in one of the languages to be checked here."""
+    rest = [page for page in pages() if page not in followed()]
+    return [page for page in rest if any(_wanted(block, languages) for block in blocks(page))]
 
 
 def _wanted(block: Block, languages: tuple[str, ...]) -> bool:
@@ -81,33 +80,11 @@ def test_python_blocks_run_one_after_another(
     monkeypatch.setitem(sys.modules, "__main__", main)
     for block in wanted:
         if block.mark == "parsed only":
-            _import_only(block)
+            import_only(block)
         elif block.text.startswith(">>> "):
-            _run_session(block, main)
+            run_session(block, main)
         else:
-            _run_code(block, main)
-
-
-def _run_code(block: Block, main: ModuleType) -> None:
-    exec(compile("\n" * block.line + block.text, block.page, "exec"), vars(main))
-    for expression, shown in VALUE.findall(block.text):
-        assert repr(eval(expression, vars(main))) == shown, f"{block.place}: {expression}"
-
-
-def _run_session(block: Block, main: ModuleType) -> None:
-    test = doctest.DocTestParser().get_doctest(
-        block.text, vars(main), block.place, str(block.page), block.line
-    )
-    result = doctest.DocTestRunner().run(test, clear_globs=False)
-    vars(main).update(test.globs)
-    assert result.attempted > 0
-    assert result.failed == 0
-
-
-def _import_only(block: Block) -> None:
-    tree = ast.parse(block.text)
-    tree.body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    exec(compile(tree, block.page, "exec"), {})
+            run_code(block, main)
 
 
 @pytest.mark.parametrize("page", of("console", "sh", "bash"), ids=name)

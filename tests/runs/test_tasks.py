@@ -199,3 +199,22 @@ def test_the_rate_of_the_link_counts_the_bits_of_your_own_task(monkeypatch: pyte
     assert (whole.channel.link_slots, update) == (-(-model // 1000), model)
     quantised = RunConfig.from_options({**options, "bits": 8})
     assert quantised.fleet.uplinks.uplink_slots == -(-quantised.message_bits()[0] // 1000)
+
+
+def test_the_rate_of_the_link_counts_what_a_compressor_sends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "own_compressor.py").write_text(
+        "from slotwise.learning import TaskWrapper\n"
+        f"from {EXAMPLE.partition(':')[0]} import make_task\n"
+        "def compressed(config):\n"
+        "    task = TaskWrapper(make_task(config))\n"
+        "    task.update_bits = 100\n"
+        "    return task\n"
+    )
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    options = {"devices": 10, "group_size": 2, "bits_per_slot": 50, "task": "own_compressor:compressed"}
+    config = RunConfig.from_options(options)
+    assert config.fleet.uplinks.uplink_slots == 2
+    assert config.channel.link_slots == -(-config.message_bits()[1] // 50) > 2

@@ -45,7 +45,7 @@ def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize("name", ["half_delayed", "freshest_first", "rarely_heard"])
+@pytest.mark.parametrize("name", ["half_delayed", "freshest_first"])
 def test_the_page_shows_the_example_files(name: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert (ROOT / "examples" / "own_policy" / f"{name}.py").read_text(encoding="utf-8") in blocks

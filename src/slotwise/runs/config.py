@@ -63,12 +63,12 @@ class BitsPerSlot(Shorthand):
         return ("link_slots", *names_of(Devices, "uplinks"), LINK.option)
 
     def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:
-        """Return the slots of a broadcast in 32 bits and of an uplink in fewer."""
+        """Return the slots of a broadcast, and of an uplink if an update has other bits than a model."""
         # Only the model of this configuration is used; a group size of 1 fits any number of devices.
         sized = RunConfig.from_saved({**known.maps[1], **known.maps[0], "group_size": 1})
         rate, (update, model) = whole("bits_per_slot", self.bits_per_slot), sized.message_bits()
         slots = {"link_slots": -(-model // rate)}
-        return slots if sized.bits == UNQUANTISED else slots | {"uplink_slots": -(-update // rate)}
+        return slots if update == model else slots | {"uplink_slots": -(-update // rate)}
 
 
 @dataclass(frozen=True, kw_only=True)
