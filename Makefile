@@ -88,7 +88,7 @@ $(VENV)-flower/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-flower
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1' torch==2.13.0
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --group test \
-	  --editable '.[flower,research,pandas,ray]'
+	  --editable '.[flower,research,pandas,ray]' flwr-datasets
 	$(VENV)-flower/bin/python -m pip check
 	touch $@
 

@@ -61,7 +61,7 @@ def test_numbers_of_samples_are_values() -> None:
     assert RunConfig.from_options(options).dataset == sw.data.PartitionedData(partition=three)
     assert EqualSizes(samples_per_device=9).total(3) == 27
     assert ListedSizes(device_samples=(3, 5)).total(2) == 8
-    assert PartitionedData(data="femnist", partition="natural").samples_per_device == 203
+    assert PartitionedData(data="femnist", partition="natural").sizes.held(5) == 203
 
 
 @pytest.mark.parametrize(

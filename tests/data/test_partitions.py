@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.base.errors import InputError
-from slotwise.data import DataError, Dataset, load_mnist, natural, partitions, skewed_sizes
+from slotwise.data import DataError, Dataset, label_divisions, load_mnist, natural, skewed_sizes
 from slotwise.learning.randomness import Purpose, generator
 
 Partition = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
@@ -26,8 +26,8 @@ def stacked(partition: Callable[..., tuple[np.ndarray, ...]]) -> Callable[..., n
     return call
 
 
-one_label, k_labels = stacked(partitions.one_label), stacked(partitions.k_labels)
-dirichlet, iid = stacked(partitions.dirichlet), stacked(partitions.iid)
+one_label, k_labels = stacked(label_divisions.one_label), stacked(label_divisions.k_labels)
+dirichlet, iid = stacked(label_divisions.dirichlet), stacked(label_divisions.iid)
 
 
 def two_labels(labels: np.ndarray, devices: int, samples: int, generator: np.random.Generator) -> np.ndarray:
@@ -261,10 +261,10 @@ def test_equal_devices_hold_what_they_held_in_published_runs(
 
 
 UNEQUAL: list[Callable[..., tuple[np.ndarray, ...]]] = [
-    partitions.one_label,
-    functools.partial(partitions.k_labels, labels_per_device=2),
-    functools.partial(partitions.dirichlet, concentration=0.5),
-    partitions.iid,
+    label_divisions.one_label,
+    functools.partial(label_divisions.k_labels, labels_per_device=2),
+    functools.partial(label_divisions.dirichlet, concentration=0.5),
+    label_divisions.iid,
 ]
 
 
@@ -288,7 +288,7 @@ def test_equal_numbers_one_by_one_are_the_same_as_one_number() -> None:
 
 def test_a_device_with_fewer_samples_than_labels_has_fewer_labels() -> None:
     labels = shuffled_labels(5, 12)
-    few, many = partitions.k_labels(labels, 2, [2, 9], np.random.default_rng(0), labels_per_device=3)
+    few, many = label_divisions.k_labels(labels, 2, [2, 9], np.random.default_rng(0), labels_per_device=3)
     assert len(set(labels[few].tolist())) == 2
     assert len(set(labels[many].tolist())) == 3
 
@@ -296,7 +296,7 @@ def test_a_device_with_fewer_samples_than_labels_has_fewer_labels() -> None:
 @pytest.mark.parametrize("samples", [[3], [3, 3, 3], [1.5, 2.5]])
 def test_there_must_be_one_whole_number_of_samples_for_each_device(samples: list[float]) -> None:
     with pytest.raises(DataError, match="one number for each device"):
-        partitions.iid(shuffled_labels(2, 5), 2, samples, np.random.default_rng(0))  # type: ignore[arg-type]
+        label_divisions.iid(shuffled_labels(2, 5), 2, samples, np.random.default_rng(0))  # type: ignore[arg-type]
 
 
 @given(

@@ -7,7 +7,7 @@ from math import inf, isnan
 import numpy as np
 from doc_pages import ROOT
 
-from slotwise.data.partitions import one_label
+from slotwise.data import one_label
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.paper.claims import judge
 from slotwise.paper.evidence import Evidence, Results

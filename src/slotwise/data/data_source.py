@@ -14,18 +14,10 @@ from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
 from slotwise.data.facts import FACTS, DataFacts, DataName
+from slotwise.data.given_partitions import as_partition, is_partitioner, rows_of
 from slotwise.data.npz_folder import folder_facts, folder_hash, load_npz_folder
-from slotwise.data.partitions import (
-    PARTITION,
-    EqualSizes,
-    Generator,
-    ListedSizes,
-    Natural,
-    OneLabel,
-    Partition,
-    PartitionChoice,
-    Sizes,
-)
+from slotwise.data.partitions import PARTITION, AllDivided, Natural, OneLabel, Partition, PartitionChoice
+from slotwise.data.sizes import AllSamples, EqualSizes, Generator, ListedSizes, Sizes
 from slotwise.options import Either, FileName, Found, Range, loaded
 from slotwise.options.checks import LARGEST_SEED, check_fields
 
@@ -66,11 +58,6 @@ class DataSource(ABC):
         """The option that decides how many samples there are in all."""
 
     @property
-    def samples_per_device(self) -> int:
-        """Samples of a device: the most that is given, the mean if they are drawn, or an estimate."""
-        return self.sizes.samples_per_device
-
-    @property
     def missing(self) -> str | None:
         """Sentence that says how to get the data set, or None if it is on this machine."""
         return None
@@ -101,7 +88,9 @@ class PartitionedData(DataSource):
     Attributes:
         data: Data set.
         partition: Samples that a device holds: one-label (in the paper, samples of one label each), k-labels,
-            dirichlet, iid, natural (those of one owner, such as the writer), or your own module:function.
+            dirichlet (proportions of each device), iid, shards, pathological (k labels, every label with
+            somebody), dirichlet-per-class (proportions of each label), natural (those of one owner, such as
+            the writer), or your own module:function.
         input_scale: Pixels standardised by the data set's mean and deviation, or scaled to 0..1.
         data_seed: Random seed of the partition. Default: that of the run.
     """
@@ -113,6 +102,7 @@ class PartitionedData(DataSource):
     data_seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "partition", as_partition(self.partition))
         super().__post_init__()
         if isinstance(self.partition, Natural) and self.facts.owners is None:
             known = ", ".join(name for name, facts in FACTS.items() if facts.owners)
@@ -149,6 +139,8 @@ class PartitionedData(DataSource):
         """The numbers of samples of the devices; an estimate for natural owners and your own partition."""
         if isinstance(self.partition, Natural):
             return EqualSizes(samples_per_device=self.facts.samples_per_owner)
+        if isinstance(self.partition, AllDivided):
+            return AllSamples(samples=self.facts.samples)
         return getattr(self.partition, "sizes", EqualSizes())
 
     @property
@@ -170,7 +162,8 @@ class PartitionedData(DataSource):
         if isinstance(divide, Partition):
             return divide(dataset, devices, draw)
         try:
-            rows = tuple(divide(dataset, devices, draw))
+            divided = divide(dataset, devices, draw)
+            rows = tuple(rows_of(divided, dataset, devices) if is_partitioner(divided) else divided)
         except UserError:
             raise
         except (Exception, SystemExit) as error:
@@ -221,7 +214,8 @@ class DataFolder(DataSource):
     @property
     def facts(self) -> DataFacts:
         """Title, shape and classes; without labels the number of classes is 0."""
-        return DataFacts(self.data_folder, self.folder_shape, self.folder_classes or 0)
+        samples = sum(self.device_samples)
+        return DataFacts(self.data_folder, self.folder_shape, self.folder_classes or 0, samples)
 
     @property
     def content_hash(self) -> str:

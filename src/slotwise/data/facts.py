@@ -18,6 +18,7 @@ class DataFacts:
         title: Name for people.
         input_shape: Shape of the input of one sample; images are [channels, height, width].
         classes: Number of classes.
+        samples: Number of training samples; roughly, if it depends on the files that were fetched.
         owners: Natural owners of the samples, in the plural; None if they are not known.
         samples_per_owner: Mean number of training samples of an owner, for estimates of running times.
     """
@@ -25,6 +26,7 @@ class DataFacts:
     title: str
     input_shape: tuple[int, ...]
     classes: int
+    samples: int
     owners: str | None = None
     samples_per_owner: int = 0
 
@@ -35,10 +37,10 @@ class DataFacts:
 
 
 FACTS: dict[str, DataFacts] = {
-    "mnist": DataFacts("MNIST", (1, 28, 28), 10),
-    "fashion-mnist": DataFacts("Fashion-MNIST", (1, 28, 28), 10),
-    "cifar10": DataFacts("CIFAR-10", (3, 32, 32), 10),
-    "femnist": DataFacts("FEMNIST", (1, 28, 28), 62, "writers", 203),
-    "shakespeare": DataFacts("Shakespeare", (WINDOW,), len(CHARACTERS) + 1, "characters", 3370),
+    "mnist": DataFacts("MNIST", (1, 28, 28), 10, 60_000),
+    "fashion-mnist": DataFacts("Fashion-MNIST", (1, 28, 28), 10, 60_000),
+    "cifar10": DataFacts("CIFAR-10", (3, 32, 32), 10, 50_000),
+    "femnist": DataFacts("FEMNIST", (1, 28, 28), 62, 730_000, "writers", 203),
+    "shakespeare": DataFacts("Shakespeare", (WINDOW,), len(CHARACTERS) + 1, 3_800_000, "characters", 3370),
 }
 TITLES: dict[str, str] = {name: facts.title for name, facts in FACTS.items()}

@@ -25,9 +25,9 @@ def refuse_too_much_memory(config: RunConfig) -> None:
 
 def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     """Return bytes by the option that they grow with; roughly, and rather too few than too many."""
-    network, held = config.network(), config.dataset.samples_per_device
+    network, devices = config.network(), config.channel.devices
+    held, total = config.dataset.sizes.held(devices), config.dataset.sizes.total(devices)
     layers = config.model.network if isinstance(config.model, NetworkModel) else Logistic()
-    total = config.dataset.sizes.total(config.channel.devices)
     groups, batch = config.channel.groups, min(config.training.batch_size, held)
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
     models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
