@@ -40,6 +40,7 @@ FLOWER = {
     **{"devices": 4, "group_size": 2, "compute_slots": 3, "deadline": 20},
     "flower_app": str(ROOT / "examples" / "flower_numpy"),
 }
+PER_CLASS = {"samples_per_device": None, "partition": "dirichlet-per-class"}
 SLOW = ("backend",)  # it imports PyTorch
 
 CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
@@ -190,6 +191,11 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "samples_per_device": ({}, 9),
     "sample_skew": ({}, 0.5),
     "device_samples": ({"samples_per_device": None}, (4, 8, 8, 9)),
+    "size_power": ({}, 1.0),
+    "size_sigma": ({}, 1.0),
+    "shards_per_device": ({"samples_per_device": None, "partition": "shards"}, 3),
+    "min_samples": (PER_CLASS, 600),
+    "self_balancing": (PER_CLASS, "on"),
     "labels_per_device": ({"partition": "k-labels"}, 3),
     "concentration": ({"partition": "dirichlet"}, 5.0),
     "input_scale": ({}, "unit"),

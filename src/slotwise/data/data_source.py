@@ -58,6 +58,11 @@ class DataSource(ABC):
         """The option that decides how many samples there are in all."""
 
     @property
+    def samples_per_device(self) -> int:
+        """Samples of a device: the most that is given or possible, or the mean if they are drawn."""
+        return self.sizes.held(1)
+
+    @property
     def missing(self) -> str | None:
         """Sentence that says how to get the data set, or None if it is on this machine."""
         return None
