@@ -220,6 +220,6 @@ def test_a_fleet_that_cannot_be_made_is_refused(
     assert raised.value.parameter == parameter
 
 
-def test_equal_devices_without_faults_are_no_fleet() -> None:
+def test_equal_devices_without_faults_are_those_of_the_scenario() -> None:
     scenario = Scenario(devices=3, group_size=1, compute_slots=2, deadline=50)
-    assert Devices().fleet(scenario) is None
+    assert Devices().fleet(scenario) == Fleet.equal(scenario)

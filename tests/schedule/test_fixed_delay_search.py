@@ -10,6 +10,7 @@ from slotwise import Scenario, Timeline, simulate
 from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.schedule import IntentionalDelay, free_delay, scheduler_for
+from slotwise.schedule.checked_link import CheckedLink
 from slotwise.schedule.events import Drive, event_timeline
 from slotwise.schedule.free_delay import FixedDelaySearch
 from slotwise.schedule.link import FleetLink
@@ -115,7 +116,7 @@ def test_with_faults_delivery_is_just_in_time(fault: dict[str, float]) -> None:
 
 
 def test_over_a_link_delivery_is_just_in_time() -> None:
-    link = FleetLink.of(QUICK_SCENARIO, QUICK)
+    link = CheckedLink(FleetLink.of(QUICK_SCENARIO, QUICK), QUICK.devices)
     assert simulate(QUICK_SCENARIO, "idfl", fleet=QUICK, link=link).delay is None
     assert not isinstance(scheduler_for(QUICK_SCENARIO, "idfl", fleet=QUICK, link=link).delivery, FixedDelay)
 

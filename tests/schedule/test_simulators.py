@@ -9,7 +9,7 @@ from random_links import FadingLink
 
 from slotwise import Asynchronous, IntentionalDelay, Scenario, Synchronous, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import Policy, Simulator, case_of, simulator_of
+from slotwise.schedule import FleetLink, Policy, Simulator, case_of, simulator_of
 from slotwise.schedule.selections import best_channel, largest_age, round_robin
 
 SCENARIO = Scenario(devices=3, group_size=1, compute_slots=2, deadline=100)
@@ -56,3 +56,13 @@ def test_equal_devices_are_a_fleet_like_any_other() -> None:
     assert replace(equal, jitter=0.1) == replace(listed, jitter=0.1)
     assert case_of(SCENARIO, SAID, None)[0] == equal
     assert simulate(SCENARIO, fleet=SAID) == simulate(SCENARIO)
+
+
+def test_fixed_slots_are_a_link_like_any_other() -> None:
+    fixed, slow = (
+        FleetLink.of(SCENARIO, UNEQUAL),
+        FleetLink.of(SCENARIO, replace(UNEQUAL, link_slots=(9, 9, 9))),
+    )
+    assert simulate(SCENARIO, fleet=UNEQUAL, link=fixed) == simulate(SCENARIO, fleet=UNEQUAL)
+    assert simulate(SCENARIO, link=FleetLink.of(SCENARIO, Fleet.equal(SCENARIO))) == simulate(SCENARIO)
+    assert simulate(SCENARIO, fleet=UNEQUAL, link=slow).rounds < simulate(SCENARIO, fleet=UNEQUAL).rounds

@@ -28,7 +28,7 @@ from slotwise.cli.flags import (
     whole_numbers,
 )
 from slotwise.options import declared
-from slotwise.radio import FixedSlots, RadioOptions
+from slotwise.radio import RadioOptions
 from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
 from slotwise.schedule import Synchronous, ready_policy
@@ -99,7 +99,7 @@ def plan(
     config = _setting({**options, **schedule, "group_size": 1})
     policy = ready_policy(config.policy, config.seed)
     refuse_idle_seed(options, config)
-    channel = config.channel
+    channel, fleet = config.channel, config.make_fleet()
     table = make_plan(
         devices=channel.devices,
         compute_slots=channel.compute_slots,
@@ -107,8 +107,8 @@ def plan(
         sub_channels=channel.sub_channels,
         deadline=config.deadline,
         group_sizes=group_size,
-        fleet=config.make_fleet(),
-        link=None if isinstance(config.link, FixedSlots) else config.make_link,
+        fleet=fleet,
+        link=lambda one: config.make_link(one, fleet),
         selection=policy.selection,
         participation=policy.participation if isinstance(policy, Synchronous) else Synchronous.participation,
         seed=config.seed,

@@ -436,13 +436,10 @@ class Devices(_Part):
         """True if devices have batteries that pay for uplinks."""
         return not isinstance(self.batteries, NoBatteries) and any(self.batteries.sending)
 
-    def fleet(self, scenario: Scenario, seed: int = 0) -> Fleet | None:
-        """Return the devices, or None if no option makes them unequal or faulty.
-
-        ``seed`` is that of the run; a ``fleet_seed`` replaces it.
-        """
+    def fleet(self, scenario: Scenario, seed: int = 0) -> Fleet:
+        """Return the devices; ``seed`` is that of the run, and a ``fleet_seed`` replaces it."""
         if self == Devices():
-            return None
+            return Fleet.equal(scenario)
         refuse_too_many_devices(scenario)
         seed = seed if self.fleet_seed is None else self.fleet_seed
         return Fleet(

@@ -123,7 +123,7 @@ class Fleet:
     @property
     def devices(self) -> int:
         """The number of devices N."""
-        return len(self.compute_slots)
+        return vars(self).get("equal_devices") or len(self.compute_slots)
 
     @property
     def faultless(self) -> bool:
@@ -150,11 +150,22 @@ class Fleet:
         usual = self.faultless and (not lossy_link or self.retransmission == Fleet.retransmission)
         return usual and self.slots_of_all == (scenario.compute_slots, scenario.link_slots)
 
-    def check_size(self, scenario: Scenario) -> None:
-        """Raise an InputError for a scenario of more or fewer devices."""
+    def is_same(self, other: Fleet) -> bool:
+        """Return whether these are the same devices; equal ones are not listed for it."""
+        if all("equal_devices" in vars(fleet) for fleet in (self, other)):
+            return (self.slots_of_all, self.devices) == (other.slots_of_all, other.devices)
+        return self is other or self == other
+
+    def of_scenario(self, scenario: Scenario, *, lossy_link: bool = False) -> Fleet:
+        """Return the devices, which are those of `equal` if they are the scenario's own, however described.
+
+        Raises:
+            InputError: the scenario has more or fewer devices.
+        """
         if self.devices != scenario.devices:
             allowed = f"of {scenario.devices}, the number of devices"
             raise InputError("fleet", f"of {self.devices} devices", allowed)
+        return Fleet.equal(scenario) if self.is_equal_to(scenario, lossy_link=lossy_link) else self
 
     def slots_of_training(self, device: int, training: int) -> int:
         """Return the slots of a training, jitter included; ``training`` counts the models received before."""

@@ -31,7 +31,7 @@ from slotwise.learning import Evaluation, History, Point
 from slotwise.learning.randomness import Purpose
 from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.scenario import Scenario
-from slotwise.schedule import Record, Timeline, case_of
+from slotwise.schedule import Record, Timeline
 
 APP_FAILED = 2  # Flower's code of an error in a ClientApp
 
@@ -59,7 +59,7 @@ class SlotGrid(LocalGrid):
         """Call ``app`` with the devices of the scenario, or of a fleet without faults."""
         if not isinstance(app, ClientApp):
             raise InputError("app", type(app).__name__, "a ClientApp")
-        self._fleet, _ = case_of(scenario, fleet, None)
+        self._fleet = Fleet.equal(scenario) if fleet is None else fleet.of_scenario(scenario)
         if not self._fleet.faultless:
             raise InputError("fleet", "with losses or absences", "one without: a strategy knows none")
         super().__init__()

@@ -12,7 +12,7 @@ import numpy as np
 
 from slotwise.base.errors import InputError
 from slotwise.runs import RunConfig
-from slotwise.schedule import Delay, Schedule, Timeline, case_of, refuse_too_many_uplinks
+from slotwise.schedule import Delay, Schedule, Timeline, refuse_too_many_uplinks
 
 SIXTEENTHS = 16
 
@@ -128,8 +128,7 @@ def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[i
     """Return a candidate; None if no round ends in time."""
     runs = [with_schedule(base, schedule, size, seed) for seed in seeds]
     # Before the simulation: there, an error about the deadline means that no round ends in time.
-    fleet, _ = case_of(runs[0].channel, runs[0].make_fleet(), None)
-    refuse_too_many_uplinks(runs[0].channel, None, fleet, runs[0].simulator)
+    refuse_too_many_uplinks(runs[0].channel, None, runs[0].make_fleet(), runs[0].simulator)
     by_chance = runs[0].schedule_depends_on_seed
     try:
         timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]

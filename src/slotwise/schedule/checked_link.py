@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,22 +40,21 @@ def own_link(choice: Choice, function: Any, scenario: Scenario, seed: int) -> Li
         raise
     except (Exception, SystemExit) as error:
         raise UserError(f"{choice.option} {name}: {describe_error(error)}") from error
-    refuse_incomplete_link(link)
     return checked_link(link, scenario.devices)
 
 
-def refuse_incomplete_link(link: Any) -> None:
-    """Raise a UserError if an object given as a link lacks what a link has."""
+def checked_link(link: Any, devices: int) -> Link:
+    """Return a link with checks; one of slotwise's own, whose class says so, is returned as it is.
+
+    Raises:
+        UserError: the object lacks what a link has.
+    """
     for name in ("uplink", "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots"):
         # The class first: to ask the object would compute its planned slots, which takes long.
         if not hasattr(type(link), name) and not hasattr(link, name):
             raise UserError(f"link: {describe_value(link)} has no {name}")
-
-
-def checked_link(link: Link, devices: int) -> Link:
-    """Return a link with checks; one of slotwise's own, whose class says so, is returned as it is."""
     if vars(type(link)).get("returns_valid_slots"):
-        return link
+        return cast("Link", link)
     return CheckedBlockLink(link, devices) if isinstance(link, BlockLink) else CheckedLink(link, devices)
 
 

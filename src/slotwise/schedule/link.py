@@ -154,6 +154,10 @@ class FleetLink:
         """Return the link of a scenario with these devices."""
         return cls(fleet, scenario.link_slots)
 
+    def is_of(self, scenario: Scenario, fleet: Fleet) -> bool:
+        """Return whether it is the link of a scenario with these devices."""
+        return self.planned_broadcast_slots == scenario.link_slots and self.fleet.is_same(fleet)
+
     @property
     def planned_slots(self) -> Sequence[int]:
         """The fleet's link slots."""

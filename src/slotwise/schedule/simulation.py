@@ -12,7 +12,7 @@ from slotwise.options import allowed_names, choose
 from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.scenario import Scenario
 from slotwise.schedule.batches import batches_timeline
-from slotwise.schedule.checked_link import checked_link, refuse_incomplete_link
+from slotwise.schedule.checked_link import checked_link
 from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.just_in_time import just_in_time_timeline
@@ -66,23 +66,17 @@ def simulate(
     return timeline
 
 
-def case_of(scenario: Scenario, fleet: Fleet | None, link: Link | None) -> tuple[Fleet, Link]:
-    """Return devices and link as values: None are the scenario's equal devices and its fixed slots.
-
-    A fleet of the scenario's own devices, however described, is that of `Fleet.equal`.
+def case_of(scenario: Scenario, fleet: Fleet | None = None, link: Link | None = None) -> tuple[Fleet, Link]:
+    """Return devices and link of a call that may omit them: the scenario's equal devices and fixed slots.
 
     Raises:
         InputError: the fleet has another number of devices.
         UserError: the link lacks what a link has.
     """
-    devices = Fleet.equal(scenario)
-    if fleet is not None:
-        fleet.check_size(scenario)
-        devices = devices if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
-    if link is None:
-        return devices, FleetLink.of(scenario, devices)
-    refuse_incomplete_link(link)
-    return devices, checked_link(link, scenario.devices)
+    devices = Fleet.equal(scenario) if fleet is None else fleet
+    fixed = link is None or (isinstance(link, FleetLink) and link.is_of(scenario, devices))
+    devices = devices.of_scenario(scenario, lossy_link=not fixed)
+    return devices, FleetLink.of(scenario, devices) if fixed else checked_link(link, scenario.devices)
 
 
 def timeline_of(

@@ -284,7 +284,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
                 document.get("waits", ()),
             )
             fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else Fleet.equal(scenario)
-            fleet.check_size(scenario)
+            fleet = fleet.of_scenario(scenario, lossy_link=True)
             return cls.of(scenario, document["schedule"], document["delay"], record, fleet)
         except UserError:
             raise

@@ -119,7 +119,7 @@ def plan(
     deadline: int,
     group_sizes: Iterable[int] | None = None,
     fleet: Fleet | Devices | None = None,
-    link: Callable[[Scenario], Link | None] | None = None,
+    link: Callable[[Scenario], Link] | None = None,
     selection: Any = "first-ready",
     participation: Participation = "round-robin",
     seed: int = 0,
@@ -136,7 +136,8 @@ def plan(
         deadline: T, the slots available for training.
         group_sizes: values of S; all divisors of N by default.
         fleet: the devices, if they are unequal: every schedule is then simulated.
-        link: returns the link of a scenario, such as `RunConfig.make_link`; every schedule is then simulated.
+        link: returns the link of a scenario, such as `RunConfig.make_link`; unless its slots are fixed, every
+            schedule is simulated.
         selection: who sends next, a short name, a function or the name of your own; if it is not first-ready,
             every schedule is simulated, as with participation other than round-robin and random.
         participation: who takes part in a round of sync.

@@ -42,13 +42,13 @@ from slotwise.radio.placement import read_distances
 from slotwise.scenario import Scenario
 from slotwise.schedule import (
     POLICY,
+    FleetLink,
     IntentionalDelay,
     Policy,
     PolicyChoice,
     Simulator,
     Synchronous,
     Timeline,
-    case_of,
     ready_policy,
     refuse_too_many_uplinks,
     simulate,
@@ -275,18 +275,19 @@ class Setting:
         """Deadline T in slots; a run always has one."""
         return self.channel.deadline or 0
 
-    def make_fleet(self) -> Fleet | None:
-        """Return the devices, or None if all are equal and without faults."""
-        return self.fleet.fleet(self.channel, self.seed)
+    def make_fleet(self) -> Fleet:
+        """Return the devices: `Fleet.equal` if all are equal and without faults."""
+        fleet = self.fleet.fleet(self.channel, self.seed)
+        return fleet.of_scenario(self.channel, lossy_link=not isinstance(self.link, FixedSlots))
 
-    def make_link(self, channel: Scenario | None = None) -> Link | None:
-        """Return the link over the radio or of your own; None if uplinks and broadcasts take fixed slots.
+    def make_link(self, channel: Scenario | None = None, fleet: Fleet | None = None) -> Link:
+        """Return the link: of fixed slots, over the radio, or your own.
 
-        ``channel`` replaces the setting's own devices and channel.
+        ``channel`` and ``fleet`` replace the setting's own channel and devices.
         """
         scenario = channel or self.channel
         if isinstance(self.link, FixedSlots):
-            return None
+            return FleetLink.of(scenario, fleet or self.fleet.fleet(scenario, self.seed))
         if not isinstance(self.link, RadioOptions):
             return own_link(LINK, self.link, scenario, self.seed)
         slots = self.fleet.uplinks.uplink_slots
@@ -314,13 +315,16 @@ class Setting:
         Raises:
             InputError: no round fits, or the timeline would be too long.
         """
-        policy, fleet, link = ready_policy(self.policy, self.seed), self.make_fleet(), self.make_link()
-        values = case_of(self.channel, fleet, link)
-        refuse_too_many_uplinks(self.channel, rounds, values[0], simulator_of(self.channel, policy, *values))
+        policy, fleet, link = self.ready_parts()
+        refuse_too_many_uplinks(self.channel, rounds, fleet, simulator_of(self.channel, policy, fleet, link))
         return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=link)
 
     @property
     def simulator(self) -> Simulator:
         """The simulator that makes the timeline."""
-        values = case_of(self.channel, self.make_fleet(), self.make_link())
-        return simulator_of(self.channel, ready_policy(self.policy, self.seed), *values)
+        return simulator_of(self.channel, *self.ready_parts())
+
+    def ready_parts(self) -> tuple[Policy, Fleet, Link]:
+        """Return policy, devices and link as a simulation or a live run uses them."""
+        fleet = self.make_fleet()
+        return ready_policy(self.policy, self.seed), fleet, self.make_link(fleet=fleet)

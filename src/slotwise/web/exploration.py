@@ -26,7 +26,7 @@ from slotwise.report.gantt.chart import (
     transfers,
 )
 from slotwise.runs.config import RunConfig
-from slotwise.schedule import Simulator, Timeline, automatic_delay, case_of, most_uplinks
+from slotwise.schedule import Simulator, Timeline, automatic_delay, most_uplinks
 from slotwise.schedule.costs import Costs, Powers
 from slotwise.setting.planning import SCHEDULES
 from slotwise.setting.slot_duration import powers_of_run
@@ -83,8 +83,7 @@ def _total(kept: Mapping[Any, Any], size: Callable[[Any], int]) -> int:
 
 def refuse_too_long(config: RunConfig) -> None:
     """Raise an InputError if a timeline is too long to be computed while a page waits."""
-    fleet, _ = case_of(config.channel, config.make_fleet(), None)
-    found = most_uplinks(config.channel, None, fleet)
+    found = most_uplinks(config.channel, None, config.make_fleet())
     most = MOST_UPLINKS if is_plain(config) else MOST_EVENTS
     if found > most:
         allowed = f"smaller: this may be {found:,} uplinks, and the explorer simulates at most {most:,}"

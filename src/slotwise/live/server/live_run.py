@@ -33,7 +33,7 @@ from slotwise.live.transport import Channel
 from slotwise.options import loaded
 from slotwise.runs import RunFolder
 from slotwise.runs.saved_run import Status
-from slotwise.schedule import Scheduler, case_of
+from slotwise.schedule import Scheduler
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
@@ -151,7 +151,7 @@ class _LiveRun:
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options, run = self._config, self._options, self._files.run_id
         topics, devices = Topics(options.name), config.channel.devices
-        fleet, link = case_of(config.channel, config.make_fleet(), config.make_link())
+        _, fleet, link = config.ready_parts()
         spec = RunSpec(
             run=run,
             rounds=self._timeline.rounds,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.base.errors import InputError, NoEffectError, UserError
-from slotwise.fleet import Fleet, Retransmission
+from slotwise.fleet import Retransmission
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.options import Range, names_of
@@ -16,7 +16,7 @@ from slotwise.options.checks import check_fields
 from slotwise.options.declarations import declarations, mark_of
 from slotwise.runs import RunConfig
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
-from slotwise.schedule import Scheduler, Timeline, ready_policy, scheduler_for
+from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
 SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger ones
 
@@ -111,12 +111,12 @@ class LivePlan:
         self, retransmission: Retransmission = "next-turn", absent: Collection[int] = ()
     ) -> Scheduler:
         """Return the Scheduler of the plan; the run may begin without some of the devices."""
-        config = self.config
+        policy, fleet, link = self.config.ready_parts()
         return scheduler_for(
-            config.channel,
-            ready_policy(config.policy, config.seed),
-            fleet=config.make_fleet(),
-            link=config.make_link(),
+            self.config.channel,
+            policy,
+            fleet=fleet,
+            link=link,
             retransmission=retransmission,
             absent=absent,
         )
@@ -136,7 +136,7 @@ class LivePlan:
 
 def _refuse_faults(config: RunConfig) -> None:
     """Refuse what only a simulation has: faults of devices, and attackers."""
-    fleet = config.make_fleet() or Fleet.equal(config.channel)
+    fleet = config.make_fleet()
     usual = replace(fleet.without_faults(), compute_slots=fleet.compute_slots)  # jitter has changed these
     options = config.options()
     for name in (f.name for f in fields(fleet) if getattr(fleet, f.name) != getattr(usual, f.name)):
