@@ -33,6 +33,14 @@ def test_the_changed_option_of_the_radio_is_named(name: str, value: float, remed
     assert error.allowed.startswith(remedy)
 
 
+def test_devices_that_are_too_far_for_a_fixed_rate_are_named_and_not_their_usual_power() -> None:
+    fixed = {"radio_link": "fixed-rate", "link_slots": 5, "radio_radius_m": 5_000.0}
+    error = refused(**fixed)
+    assert (error.parameter, error.value) == ("radio_radius_m", "5000")
+    assert "mean SNR" in error.allowed
+    assert refused(**fixed, radio_power_dbm=24.0).parameter == "radio_power_dbm"
+
+
 def test_of_several_options_the_worst_is_named() -> None:
     assert refused(radio_radius_m=3_000.0, radio_noise_figure_db=6.0).parameter == "radio_radius_m"
 

@@ -80,9 +80,11 @@ class InputError(UserError, ValueError):
         In what is allowed, those of the ``known`` parameters are rewritten that have an underscore, as in
         ``below radio_radius_m``, or a value, as in ``used with backend=torch``.
         """
-        return (
-            f"{name(self.parameter)}{sign}{shown(self.value)}: must be {self._rewritten(name, sign, known)}"
-        )
+        return f"{name(self.parameter)}{sign}{shown(self.value)}: {self.requirement(name, sign, known)}"
+
+    def requirement(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:
+        """Return what the parameter must be, without its own name and value."""
+        return f"must be {self._rewritten(name, sign, known)}"
 
     def _rewritten(self, name: Callable[[str], str], sign: str, known: Container[str]) -> str:
         def rewrite(word: re.Match[str]) -> str:
@@ -99,13 +101,18 @@ class ConflictError(InputError):
 
     def __init__(self, parameter: str, other: str, hint: str = "") -> None:
         self.parameter, self.other, self.hint = parameter, other, hint
-        self.value, self.allowed = None, f"omitted when {other} is given"
+        self.reason = f"when {other} is given"
+        self.value, self.allowed = None, f"omitted {self.reason}"
         UserError.__init__(self, self.described(str))
 
-    def described(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:  # noqa: ARG002
+    def described(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:
         """Return the message with both parameters written as ``name`` returns them."""
+        return f"{name(self.parameter)} {self.requirement(name, sign, known)}"
+
+    def requirement(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:  # noqa: ARG002
+        """Return the message without the name of the first parameter."""
         hint = f"; {self.hint}" if self.hint else ""
-        return f"{name(self.parameter)} cannot be combined with {name(self.other)}{hint}"
+        return f"cannot be combined with {name(self.other)}{hint}"
 
 
 class MissingError(InputError):
@@ -116,13 +123,14 @@ class MissingError(InputError):
 
     def described(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:
         """Return the message with parameters written as ``name`` returns them."""
-        return f"{name(self.parameter)} is missing; it must be {self._rewritten(name, sign, known)}"
+        return f"{name(self.parameter)} is missing; it {self.requirement(name, sign, known)}"
 
 
 class NoEffectError(InputError):
     """An option that the other options leave without effect."""
 
     def __init__(self, parameter: str, value: object, reason: str) -> None:
+        self.reason = reason
         super().__init__(parameter, value, f"omitted {reason}")
 
 

@@ -42,6 +42,14 @@ CHECKED_BLOCKS = 256  # in which a device must be able to send something
 NoiseFigure = Annotated[float, Range(least=0.0, most=100.0)]
 
 
+class UnreachableError(InputError):
+    """A device that can hardly ever send or receive: the option that would help, and which device it is."""
+
+    def __init__(self, parameter: str, value: object, remedy: str, reason: str) -> None:
+        super().__init__(parameter, value, f"{remedy}: {reason}")
+        self.reason = reason
+
+
 class NotOfUplinks:
     """Marks an option of broadcasts or of plans: what becomes of an uplink does not depend on it."""
 
@@ -286,8 +294,8 @@ def _refuse_unreachable(radio: RadioOptions, link: RadioLink, *, uplinks_only: b
     if slots.max() > link.give_up_slots:
         device = int(slots.argmax())
         takes = f"takes device {device + 1} {slots[device]:,.0f} slots on average"
-        allowed = f"larger: an update of {link.update_bits:,} bits {takes}"
-        raise InputError("radio_give_up_slots", link.give_up_slots, allowed)
+        reason = f"an update of {link.update_bits:,} bits {takes}"
+        raise UnreachableError("radio_give_up_slots", link.give_up_slots, "larger", reason)
 
 
 def _refuse_silent(
@@ -301,7 +309,8 @@ def _refuse_silent(
     mean = 10 * np.log10(max(float(snr[:, silent[0]].mean()), 1e-30))
     what = f"device {silent[0] + 1}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
     if isinstance(radio.channel, ChannelModel):
-        raise InputError(power[0], f"{power[1]:g}", f"higher, or devices nearer: {what}")
+        longer = ", link_slots larger, or" if link.fixed_slots and radio.needs_slot else ", or"
+        raise UnreachableError(power[0], f"{power[1]:g}", f"higher{longer} devices nearer", what)
     if isinstance(link.conditions, TraceConditions) and link.conditions.trace.quantity == "bits":
         what = f"device {silent[0] + 1}{others} has no bits in {CHECKED_BLOCKS} rows"  # there is no SNR
     raise InputError("radio_trace", radio.channel.path, f"one with better channels: {what}")

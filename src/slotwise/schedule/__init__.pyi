@@ -43,6 +43,7 @@ from slotwise.schedule.selections import largest_age as largest_age
 from slotwise.schedule.selections import proportional_fair as proportional_fair
 from slotwise.schedule.selections import round_robin as round_robin
 from slotwise.schedule.selections import shortest_uplink as shortest_uplink
+from slotwise.schedule.simulation import NoRoundError as NoRoundError
 from slotwise.schedule.simulation import case_of as case_of
 from slotwise.schedule.simulation import scheduler_for as scheduler_for
 from slotwise.schedule.simulation import simulate as simulate

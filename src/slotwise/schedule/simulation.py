@@ -107,20 +107,24 @@ def timeline_of(
     return event_timeline(scenario, policy, fleet, rounds, link) if timeline is None else timeline
 
 
+class NoRoundError(InputError):
+    """No round of a schedule ends: what keeps the first one from it."""
+
+
 def refuse_without_round(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -> NoReturn:
-    """Raise an InputError that says what keeps the first round from ending."""
+    """Raise a NoRoundError that says what keeps the first round from ending."""
     if not isinstance(link, FleetLink):
-        raise InputError("deadline", scenario.deadline, "longer: no round ends by then over this link")
+        raise NoRoundError("deadline", scenario.deadline, "longer: no round ends by then over this link")
     if fleet.is_equal_to(scenario):
         needed = scenario.compute_slots + scenario.communication_slots  # the first group size decides
-        raise InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
+        raise NoRoundError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
     allowed = None if scenario.deadline is None else _allowed_deadline(scenario, policy, fleet)
     if allowed is not None:
-        raise InputError("deadline", scenario.deadline, allowed)
+        raise NoRoundError("deadline", scenario.deadline, allowed)
     if fleet.batteries is not None:
         allowed = "used with more charge or harvest: devices can never pay for a round"
-        raise InputError("battery_joules", fleet.batteries.capacity[0], allowed)
-    raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
+        raise NoRoundError("battery_joules", fleet.batteries.capacity[0], allowed)
+    raise NoRoundError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
 
 
 def _allowed_deadline(scenario: Scenario, policy: Policy, fleet: Fleet) -> str | None:

@@ -19,6 +19,7 @@ from slotwise.schedule import (
     FleetLink,
     IntentionalDelay,
     Link,
+    NoRoundError,
     Participation,
     Policy,
     Schedule,
@@ -169,7 +170,7 @@ def plan(
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
         known = f"at least {shortest}, the slots of the shortest first round"
-        raise InputError("deadline", deadline, known if closed else "long enough for a first round to end")
+        raise NoRoundError("deadline", deadline, known if closed else "long enough for a first round to end")
     return table
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.options import choose, declared, table_of
-from slotwise.radio import LINK, RadioLink, RadioOptions, RateAdaptive
-from slotwise.schedule import Timeline
+from slotwise.radio import LINK, RadioLink, RadioOptions
+from slotwise.radio.links import UnreachableError
+from slotwise.schedule import NoRoundError, Timeline
 from slotwise.setting.setting import Setting
 
-GIVE_UP = "radio_give_up_slots"
 CHECKED_BLOCKS = 256  # over which the slots of an uplink are averaged
 
 
@@ -51,17 +51,16 @@ def explained(config: Setting, error: InputError) -> InputError:
 
 
 def _is_of_slow_link(config: Setting, error: InputError) -> bool:
-    """Return whether an error is about limits that a slow link exceeds, and not about the link itself."""
-    link = config.link
-    if not isinstance(link, RadioOptions):
-        return False
-    usual = isinstance(link, RateAdaptive) and link.give_up_slots == RateAdaptive.give_up_slots
-    return error.parameter == "deadline" or (error.parameter == GIVE_UP and usual)
+    """Return whether an error is about what a slow link exceeds, and names no option of it that was given."""
+    if isinstance(error, UnreachableError):
+        value = table_of(config.link, LINK.prefix).get(error.parameter)
+        return bool(value == declared(LINK)[error.parameter].default)
+    return isinstance(config.link, RadioOptions) and isinstance(error, NoRoundError)
 
 
 def _reason(config: Setting, error: InputError) -> str:
-    if error.parameter == GIVE_UP:  # the link is too slow to be built
-        return error.allowed.partition(": ")[2]
+    if isinstance(error, UnreachableError):  # the link cannot be built
+        return error.reason
     link, channel = config.make_link(), config.channel
     slots = float(np.median(_uplink_slots(link))) if isinstance(link, RadioLink) else 0.0
     takes = f"an uplink takes {slots:,.0f} slots, the median of the devices"
