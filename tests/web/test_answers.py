@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slotwise.base.errors import InputError
@@ -138,7 +139,7 @@ def test_a_wrong_request_is_refused_by_parameter(
 ) -> None:
     refused = value(answers.answer(call, given), 422)
     assert refused["parameter"] == parameter
-    assert refused["allowed"]
+    assert refused["requirement"] in refused["message"]
 
 
 def test_an_unknown_option_is_refused_without_a_parameter(answers: Answers) -> None:
@@ -164,7 +165,40 @@ def test_a_cell_that_is_too_large_is_blamed_and_not_the_deadline(answers: Answer
     large = {"radio_link": "rate-adaptive", "radio_radius_m": "5000"}
     refused = value(answers.answer("view", large), 422)
     assert refused["parameter"] == "radio_radius_m"
-    assert refused["allowed"].startswith("smaller")
+    assert "smaller" in refused["requirement"]
+    assert value(answers.answer("training", large), 422)["parameter"] == "radio_radius_m"
+
+
+def test_an_option_that_was_given_is_blamed_before_one_that_was_not(answers: Answers) -> None:
+    refused = value(answers.answer("view", {"compute_slots": "6000"}), 422)
+    assert refused["parameter"] == "compute_slots"
+    assert "6011" in refused["requirement"]
+    both = value(answers.answer("view", {"compute_slots": "6000", "deadline": "5500"}), 422)
+    assert both["parameter"] == "deadline"
+    fixed = value(answers.answer("view", {"radio_link": "fixed-rate"}), 422)
+    assert fixed["parameter"] == "radio_link"
+    assert "Link slots" in fixed["message"]  # as the page names it
+
+
+def test_the_map_of_a_cell_has_distances_signal_and_uplinks(answers: Answers) -> None:
+    given = {**SMALL, "radio_link": "fixed-rate", "link_slots": "5"}
+    config = effective(parse_options(given))[0]
+    cell, timeline = value(answers.answer("cell", given)), config.simulate()
+    assert cell["distance_m"] == pytest.approx(config.link.channel.cell(12, 0).distance_m, abs=0.1)
+    assert sorted(cell["distance_m"]) == [cell["distance_m"][i] for i in np.argsort(cell["snr_db"])[::-1]]
+    assert (sum(cell["arrived"]), sum(cell["lost"])) == timeline.totals()[1:3]
+    assert set(cell["mean_slots"]) <= {5.0, None}
+    assert value(answers.answer("cell", SMALL)) is None
+
+
+def test_the_length_of_a_slot_is_told_where_it_is_known(answers: Answers) -> None:
+    def seconds(**given: str) -> Any:
+        return value(answers.answer("view", {**SMALL, **given}))["slot_seconds"]
+
+    assert seconds() is None
+    assert seconds(**POWERS) is None
+    assert seconds(**POWERS, slot_seconds="0.01") == 0.01
+    assert seconds(radio_link="rate-adaptive", radio_slot_ms="250") == 0.25
 
 
 EQUAL: dict[str, Any] = {"devices": 12, "group_size": 3, "compute_slots": 6, "deadline": 200}

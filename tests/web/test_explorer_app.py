@@ -48,8 +48,9 @@ def test_a_file_that_the_browser_has_is_not_sent_again(server: Served) -> None:
 
 def test_group_sizes_are_streamed(server: Served) -> None:
     status, content = server.request("/api/sizes?devices=12&compute_slots=6&deadline=300&group_size=3")
-    rows = [row for line in content.splitlines() for row in json.loads(line)]
-    assert status == 200
+    first, *pieces = map(json.loads, content.splitlines())
+    rows = [row for piece in pieces for row in piece]
+    assert (status, first) == (200, {"wanted": 12})
     assert sorted(row["group_size"] for row in rows) == list(range(1, 13))
     table = {
         row.scenario.group_size: row.figures() for row in plan(devices=12, compute_slots=6, deadline=300)

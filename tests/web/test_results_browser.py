@@ -11,15 +11,16 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.report.colours import VERMILLION
 from slotwise.runs import RunFolder
+from slotwise.schedule.costs import Powers
 from slotwise.web import results_browser
 from slotwise.web.results_browser import (
     DAMAGED,
     RECOMMENDATION_FORMAT,
     RECOMMENDATION_KEYS,
     ResultsBrowser,
-    line_key,
     read_row,
 )
+from slotwise.web.run_lines import line_key
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results"
 RUN = PUBLISHED / "paper/runs/mnist-async-S50-T50000-seed1"
@@ -109,7 +110,7 @@ def test_own_metrics_are_drawn(tmp_path: Path, run: Path) -> None:
     points = [point._replace(metrics={"f1": 0.5}) for point in RunFolder(run).points()]
     RunFolder(run).write_points(points)
     browser = ResultsBrowser(tmp_path)
-    assert browser.curves(["run", "without"], "slot", "loss", None)["metrics"] == ["f1"]
+    assert browser.curves(["run", "without"], "slot", "loss", None)["metrics"] == ["accuracy", "f1"]
     (line,) = browser.curves(["without", "run"], "slot", "f1", None)["lines"]
     assert line["runs"] == ["run"]
     assert set(line["mean"]) == {0.5}
@@ -117,6 +118,18 @@ def test_own_metrics_are_drawn(tmp_path: Path, run: Path) -> None:
     with pytest.raises(InputError) as refused:
         browser.curves(["without"], "slot", "f1", None)
     assert refused.value.parameter == "up"
+
+
+def test_the_axis_is_in_seconds_where_runs_say_how_long_a_slot_is(tmp_path: Path, run: Path) -> None:
+    browser = ResultsBrowser(tmp_path)
+    with pytest.raises(InputError) as refused:
+        browser.curves(["run"], "seconds", "loss", None)
+    assert refused.value.parameter == "across"
+    (slots,) = browser.curves(["run"], "slot", "loss", None)["lines"]
+    powers = Powers(computing=1, sending=1, receiving=1, slot_seconds=0.01)
+    (seconds,) = browser.curves(["run"], "seconds", "loss", powers)["lines"]
+    assert seconds["places"] == pytest.approx([place / 100 for place in slots["places"]])
+    assert seconds["mean"] == slots["mean"]
 
 
 def test_lines_have_the_names_of_their_cases(tmp_path: Path, run: Path) -> None:

@@ -7,6 +7,15 @@ from slotwise.schedule.costs import Powers
 from slotwise.setting import Setting
 
 
+def known_slot_seconds(config: Setting, powers: Powers | None = None) -> float | None:
+    """Return the seconds of a slot that a radio link, a CPU or powers say; None if none of them does."""
+    if isinstance(config.link, RadioOptions) and config.link.needs_slot:
+        return config.link.slot_ms / 1000
+    if config.slot_ms is not None:
+        return config.slot_ms / 1000
+    return None if powers is None else powers.slot_seconds
+
+
 def powers_of_run(powers: Powers, config: Setting, *, check: bool = True) -> Powers:
     """Return powers with the duration of a slot of a run: that of its radio link, or else of its CPU.
 

@@ -16,14 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.base.errors import InputError, UserError
+from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.report.gantt import Window
 from slotwise.report.gantt.drawing import compose, picture_window
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline
+from slotwise.schedule import NoRoundError, Timeline
 from slotwise.setting.planning import SCHEDULES, Plan, divisors, plan
-from slotwise.web import exploration
+from slotwise.web import exploration, refusals
+from slotwise.web.cell_map import cell_map
 from slotwise.web.controls import TRAINED, controls, effective, parse_options, parse_powers
 from slotwise.web.exploration import is_plain, refuse_too_long
 from slotwise.web.results_browser import ResultsBrowser
@@ -63,6 +64,7 @@ class Answers:
         self._calls: Mapping[str, Callable[[Parameters], Any]] = {
             "view": self._view,
             "part": self._part,
+            "cell": self._cell,
             "sizes": self._sizes,
             "rows": self._rows,
             "download": self._download,
@@ -76,12 +78,8 @@ class Answers:
         """Return the answer to a call; what the user can correct has status 422."""
         try:
             found = self._calls[call](given)
-        except InputError as error:
-            return as_json(
-                {"message": str(error), "parameter": error.parameter, "allowed": error.allowed}, 422
-            )
         except UserError as error:
-            return refusal(str(error))
+            return as_json(refusals.as_table(error), 422)
         return found if isinstance(found, Answer) else as_json(found)
 
     def _view(self, given: Parameters) -> Any:
@@ -90,7 +88,7 @@ class Answers:
         window, devices = _part_of(given) if PART[0] in given else (None, range(0))
         view = exploration.view(self._timelines, options, powers, brief="brief" in given)
         if window is not None:
-            timeline = self._timelines.of(effective(options)[0])
+            timeline = self._timelines.chosen(options)
             view["part"] = exploration.part(self._timelines, timeline, window, devices)
         return view
 
@@ -98,13 +96,19 @@ class Answers:
         """Return the timeline of a run folder (``run=``) or of options."""
         if "run" in given:
             return self._results.timeline(given["run"])
-        return self._timelines.of(effective(parse_options(_without(given, *ENERGY)))[0])
+        return self._timelines.chosen(parse_options(_without(given, *ENERGY)))
 
     def _part(self, given: Parameters) -> Any:
         window, devices = _part_of(given)
         timeline = self._timeline(_without(given, *PART))
         found = exploration.part(self._timelines, timeline, window, devices)
         return {**found, "frame": exploration.frame(timeline)}
+
+    def _cell(self, given: Parameters) -> Any:
+        """Return the map of the cell of a run folder or of options; None if there is none."""
+        timeline = self._timeline(given)
+        config = self._results.run(given["run"]).config if "run" in given else _config(given)
+        return cell_map(config, timeline)
 
     def _sizes(self, given: Parameters) -> Any:
         return self._sweeps.begin(parse_options(_without(given, *ENERGY)))
@@ -128,8 +132,7 @@ class Answers:
             window = Window(min(first, timeline.last_slot - 1), min(max(end, 1), timeline.last_slot))
         picture = compose(timeline, picture_window(timeline, window))
         if "run" not in shown:
-            bits = effective(parse_options(_without(shown, *ENERGY)))[0].update_bits
-            picture = replace(picture, update_bits=bits)
+            picture = replace(picture, update_bits=_config(shown).update_bits)
         return Answer(200, PICTURES[name], gantt_file(picture, name[-3:]))
 
     def _curves(self, given: Parameters) -> Any:
@@ -142,8 +145,8 @@ class Answers:
         options = parse_options(given, ("plan", "more", "radio", "training"))
         config, kept, unused = effective(options)
         for name in [name for name in TRAINED if name in unused]:  # the page does not switch these off
-            raise InputError(name, options[name], unused[name])
-        timeline = self._timelines.of(config)
+            raise NoEffectError(name, options[name], unused[name])
+        timeline = self._timelines.chosen(options)
         name = f"{config.dataset.source}-{config.schedule}-S{config.channel.group_size}"
         name += f"-T{config.deadline}-seed{config.seed}"
         shown = exploration.shown_options(config, kept)
@@ -178,6 +181,10 @@ def whole_parameter(given: Parameters, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise InputError(name, text or "missing", "a whole number of at least 0")
     return int(text)
+
+
+def _config(given: Parameters) -> RunConfig:
+    return effective(parse_options(_without(given, *ENERGY)))[0]
 
 
 def _part_of(given: Parameters) -> tuple[Window, range]:
@@ -242,10 +249,8 @@ def _planned_rows(config: RunConfig, sizes: Sequence[int]) -> list[Row]:
     scenario = {f.name: getattr(channel, f.name) for f in fields(Scenario) if f.name in known}
     try:
         table = plan(**scenario, group_sizes=sizes)
-    except InputError as error:
-        if error.parameter != "deadline":
-            raise
-        return []  # no round of these sizes fits
+    except NoRoundError:  # of any of these sizes
+        return []
     return [_planned_row(row) for row in table if isinstance(row, Plan) and row.fits]
 
 
@@ -268,9 +273,7 @@ def _simulated(fixed: Mapping[str, Any], size: int) -> Row:
         try:
             refuse_too_long(config)
             timeline = config.simulate()
-        except InputError as error:
-            if error.parameter != "deadline":
-                raise
+        except NoRoundError:
             continue
         row[name] = timeline.totals()._asdict()
     return row

@@ -38,7 +38,7 @@ class Look:
     """Appearance of a control: range of its slider, step, and its place.
 
     ``low`` and ``high`` bound the slider only; a larger number can be typed. ``high`` may be the name of
-    another option.
+    another option. ``slots`` says that it counts slots, which the page also shows as a time.
     """
 
     low: float = 0
@@ -46,14 +46,15 @@ class Look:
     step: float = 1
     log: bool = False
     label: str = ""
+    slots: bool = False
 
 
 LOOKS: Mapping[str, Look] = {
     "devices": Look(1, 10_000, log=True, label="Devices N"),
     "group_size": Look(1, "devices", log=True, label="Group size S"),
-    "compute_slots": Look(1, 1_000, log=True, label="Compute slots"),
-    "link_slots": Look(1, 20, label="Link slots"),
-    "deadline": Look(50, 100_000, log=True, label="Deadline"),
+    "compute_slots": Look(1, 1_000, log=True, label="Compute slots", slots=True),
+    "link_slots": Look(1, 20, label="Link slots", slots=True),
+    "deadline": Look(50, 100_000, log=True, label="Deadline", slots=True),
     "uplink_loss": Look(0, 0.9, 0.01, label="Uplink loss"),
     "jitter": Look(0, 0.9, 0.01, label="Jitter of speeds"),
     "sub_channels": Look(1, 16, label="Sub-channels"),
@@ -121,6 +122,11 @@ def controls() -> tuple[Control, ...]:
     found.sort(key=lambda control: FIRST.index(control.name) if control.name in FIRST else len(FIRST))
     trained = {c.name: c for group in option_names(RunConfig) for c in _controls_of(group, usual, "training")}
     return (*found, *_power_controls(), *(trained[name] for name in TRAINED))
+
+
+def label_of(name: str) -> str:
+    """Return the label of an option: that of its control, if it has one."""
+    return next((control.label for control in controls() if control.name == name), name.replace("_", " "))
 
 
 def _controls_of(group: str, usual: Mapping[str, Any], section: str = "") -> Iterator[Control]:
@@ -225,5 +231,5 @@ def effective(options: Mapping[str, Any]) -> tuple[RunConfig, dict[str, Any], di
             if error.parameter not in kept:
                 raise
             # Each pass removes one option, so the loop ends.
-            unused[error.parameter] = error.allowed
+            unused[error.parameter] = error.reason
             del kept[error.parameter]

@@ -26,12 +26,12 @@ from slotwise.report.gantt.chart import (
     transfers,
 )
 from slotwise.runs.config import RunConfig
-from slotwise.schedule import Simulator, Timeline, automatic_delay, most_uplinks
+from slotwise.schedule import NoRoundError, Simulator, Timeline, automatic_delay, most_uplinks
 from slotwise.schedule.costs import Costs, Powers
 from slotwise.setting.planning import SCHEDULES
-from slotwise.setting.slot_duration import powers_of_run
-from slotwise.setting.slow_link import explained
+from slotwise.setting.slot_duration import known_slot_seconds, powers_of_run
 from slotwise.web.controls import CASE, effective
+from slotwise.web.refusals import at_fault, in_labels
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
 MOST_INTERVALS = 40_000  # of one part of a Gantt chart
@@ -54,6 +54,14 @@ class Timelines:
         timeline = self._kept[config] = config.simulate()
         _drop_oldest(self._kept)
         return timeline
+
+    def chosen(self, options: Mapping[str, Any]) -> Timeline:
+        """Return the timeline of options; an InputError names the one that keeps a round from ending."""
+        config, kept, _ = effective(options)
+        try:
+            return self.of(config)
+        except InputError as error:
+            raise at_fault(kept, config, error) from None
 
     def table(self, timeline: Timeline, window: Window) -> Any:
         """Return the intervals of all devices that have a slot in the window, as `activity_table` does."""
@@ -100,18 +108,16 @@ def view(
 ) -> dict[str, Any]:
     """Return the figures of a configuration and, unless ``brief``, of the same with the other schedules."""
     config, kept, unused = effective(options)
-    try:
-        timeline = timelines.of(config)
-    except InputError as error:
-        raise explained(config, error) from None
+    timeline = timelines.chosen(options)
     wanted = (config.schedule,) if brief else SCHEDULES
     schedules = {name: _schedule(timelines, {**options, "schedule": name}, powers) for name in wanted}
     return {
         "options": config.options(),
-        "unused": {**_without_effect(config), **unused},
+        "unused": {name: in_labels(reason) for name, reason in (_without_effect(config) | unused).items()},
         "chosen": config.schedule,
         "describe": describe(timeline, config.update_bits),
         "delay": _delays(config, timeline),
+        "slot_seconds": known_slot_seconds(config, powers),
         "schedules": schedules,
         "gantt": frame(timeline),
         "forms": forms(config, kept),
@@ -128,9 +134,7 @@ def _schedule(timelines: Timelines, options: Mapping[str, Any], powers: Powers |
     try:
         config, *_ = effective(options)
         timeline = timelines.of(config)
-    except InputError as error:
-        if error.parameter != "deadline":
-            raise
+    except NoRoundError:
         return None
     return figures(timeline, powers and powers_of_run(powers, config))
 

@@ -49,6 +49,7 @@ class Explorer:
             Route("/static/{name}", static_file),
             Route("/api/view", self._answer),
             Route("/api/part", self._answer),
+            Route("/api/cell", self._answer),
             Route("/api/runs", self._answer),
             Route("/api/curves", self._answer),
             Route("/api/sizes", self._sizes),
@@ -99,6 +100,7 @@ class Explorer:
         found = json.loads(first.content)
 
         async def lines() -> AsyncIterator[str]:
+            yield json.dumps({"wanted": len(found["rows"]) + sum(map(len, found["missing"]))}) + "\n"
             if found["rows"]:
                 yield json.dumps(found["rows"]) + "\n"
             until = asyncio.get_running_loop().time() + MOST_SWEEP_SECONDS

@@ -2,49 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.files import read_document
 from slotwise.batch.batch_folder import BatchFolder, case_names
 from slotwise.learning.task import metric_names
 from slotwise.options import declared
-from slotwise.report.colours import DASHES, Subject, line_looks
-from slotwise.report.curves import Across, Line
 from slotwise.runs import RunConfig, SavedRun
-from slotwise.runs.data_identity import DataUse, changed_data_text, changed_sources
+from slotwise.runs.data_identity import changed_data_text, changed_sources
 from slotwise.runs.saved_run import MALFORMED
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Powers
+from slotwise.setting.slot_duration import known_slot_seconds
+from slotwise.web.run_lines import (
+    USUAL_COLUMNS,
+    DrawnRun,
+    curve_lines,
+    line_key,
+    number,
+    varied_options,
+    without_seeds,
+)
 
 MOST_RUNS, DEEPEST = 5_000, 8  # of a listing
 MOST_CURVES = 400  # runs whose curves are read at once
-USUAL_COLUMNS = ("schedule", "group_size", "seed")
-SHOWN_DIGITS = 8  # of a hash, in a label
+AXES = ("slot", "seconds", "round", "updates", "joules")
 RECOMMENDATION_FORMAT = 2
 RECOMMENDATION_KEYS = ("answer", "decided", "choices", "cautions", "cost", "standings")
 DAMAGED: Mapping[str, Any] = {
     **{"status": "damaged", "live": False, "options": {}, "line": None, "rounds": None, "slot": None},
-    **{"loss": None, "accuracy": None, "seconds": None},
+    **{"loss": None, "accuracy": None, "metrics": {}, "slot_seconds": None, "seconds": None},
 }
-
-
-class _DrawnRun(NamedTuple):
-    """A run whose curve is drawn: the case of its batch, its options, its data and its evaluations."""
-
-    name: str
-    case: str
-    options: dict[str, Any]  # without seeds
-    data: DataUse
-    points: Sequence[Any]
 
 
 class ResultsBrowser:
@@ -78,7 +72,7 @@ class ResultsBrowser:
         return {
             "root": str(self.root),
             "runs": runs,
-            "varied": _varied([row["options"] for row in runs], USUAL_COLUMNS),
+            "varied": varied_options([row["options"] for row in runs], USUAL_COLUMNS),
             "batches": batches,
             "recommendations": recommendations,
             "problems": problems,
@@ -108,9 +102,13 @@ class ResultsBrowser:
             raise InputError("run", name, "a run folder in the folder that is shown")
         return path
 
+    def run(self, name: str) -> SavedRun:
+        """Return a run by the name that the listing has for it."""
+        return SavedRun.read(self.path(name))
+
     def timeline(self, name: str) -> Timeline:
         """Return the schedule of a run; of a live run as it was measured."""
-        run = SavedRun.read(self.path(name))
+        run = self.run(name)
         if run.measured is None:
             _refuse_own_code(run.config)
             return run.planned
@@ -125,27 +123,33 @@ class ResultsBrowser:
 
         Args:
             names: the runs.
-            across: slot, round, updates or joules.
+            across: one of `AXES`; seconds are those of slots whose length the runs say.
             up: loss, accuracy, or a metric of the runs.
             powers: watts of a device, for joules.
         """
-        if across not in get_args(Across) or across == "value":
-            raise InputError("across", across, "slot, round, updates or joules")
+        if across not in AXES:
+            raise InputError("across", across, f"one of {', '.join(AXES)}")
         if across == "joules" and powers is None:
-            raise InputError("across", across, "another axis unless powers are given")
+            allowed = "another axis, or powers given in the explorer, under Energy"
+            raise InputError("across", across, allowed)
         if len(names) > MOST_CURVES:
             raise InputError("run", f"{len(names)} runs", f"at most {MOST_CURVES}")
         runs, notices = self._read(dict.fromkeys(names), across, powers)
         metrics = metric_names(point.metrics for run in runs for point in run.points)
+        unknown = [run.name for run in runs if run.slot_seconds is None]
+        if across == "seconds" and unknown:
+            raise InputError("across", across, f"another axis: {unknown[0]} does not say how long a slot is")
         if up not in ("loss", "accuracy", *metrics):
             raise InputError("up", up, f"one of {', '.join(('loss', 'accuracy', *metrics))}")
         changed = changed_sources(run.data for run in runs)
         notices += [changed_data_text(source, hashes) for source, hashes in changed.items()]
-        return {"lines": _lines(runs, across, up), "metrics": list(metrics), "notices": notices}
+        has_accuracy = any(number(point.accuracy) is not None for run in runs for point in run.points)
+        offered = [*(["accuracy"] if has_accuracy else []), *metrics]
+        return {"lines": curve_lines(runs, across, up), "metrics": offered, "notices": notices}
 
     def _read(
         self, names: Iterable[str], across: str, powers: Powers | None
-    ) -> tuple[list[_DrawnRun], list[str]]:
+    ) -> tuple[list[DrawnRun], list[str]]:
         """Return the runs that have a point, and why others cannot be read; refuse if none can."""
         runs, problems, cases = [], [], _Cases(self.root.resolve())
         for name in names:
@@ -158,14 +162,15 @@ class ResultsBrowser:
                 continue
             if points:
                 options = without_seeds(run.config.options())
-                runs.append(_DrawnRun(name, cases.of(path), options, run.data._replace(run=name), points))
+                data, seconds = run.data._replace(run=name), known_slot_seconds(run.config, powers)
+                runs.append(DrawnRun(name, cases.of(path), options, data, points, seconds))
         if problems and not runs:
             raise UserError(problems[0])
         return runs, problems
 
 
 def _points(run: SavedRun, across: str, powers: Powers | None) -> Sequence[Any]:
-    if across in ("slot", "round"):
+    if across in ("slot", "seconds", "round"):
         return run.points
     _refuse_own_code(run.config)
     return run.curve(powers)
@@ -220,72 +225,6 @@ def _recommendation(path: Path) -> dict[str, Any] | None:
     return {name: document[name] for name in RECOMMENDATION_KEYS} | {"train": document.get("train")}
 
 
-def _varied(tables: Iterable[Mapping[str, Any]], always: Sequence[str] = ()) -> list[str]:
-    """Return the names of options that have not the same value in all tables, after those always shown."""
-    values: dict[str, set[str]] = {}
-    for table in tables:
-        for name, value in table.items():
-            values.setdefault(name, set()).add(repr(value))
-    differing = [name for name, found in values.items() if len(found) > 1]
-    return list(dict.fromkeys([*always, *differing]))
-
-
-def _lines(runs: Sequence[_DrawnRun], across: Any, up: Any) -> list[dict[str, Any]]:
-    """Return a line for the runs that differ in seeds only, if any of them has the metric."""
-    groups: dict[str, list[_DrawnRun]] = {}
-    for run in runs:
-        groups.setdefault(line_key(run.options, run.data.sha256), []).append(run)
-    labels = _labels([group[0] for group in groups.values()])
-    # Looks do not depend on the metric, so that a line has one colour in all plots.
-    looks = line_looks([_subject(group[0].options) for group in groups.values()])
-    found = []
-    for label, look, group in zip(labels, looks, groups.values(), strict=True):
-        line = Line(label, *look, tuple(run.points for run in group))
-        if line.has(up):
-            band = line.band(across, up)
-            columns = {name: [number(v) for v in getattr(band, name).tolist()] for name in band._fields}
-            shown = {"colours": list(look.colour), "dash": DASHES.index(look.dash)}
-            found.append({"label": label, **shown, "runs": [run.name for run in group], **columns})
-    return found
-
-
-def _subject(options: Mapping[str, Any]) -> Subject:
-    size = options.get("group_size")
-    return Subject(str(options.get("schedule", "")), size if isinstance(size, int) else 0)
-
-
-def _labels(firsts: Sequence[_DrawnRun]) -> list[str]:
-    """Return the label of each line: the name of its case and the options that differ within the case."""
-    cases: dict[str, list[_DrawnRun]] = {}
-    for run in firsts:
-        cases.setdefault(run.case, []).append(run)
-    # A case has a name that says what it is, so the usual options are not repeated.
-    shown = {
-        case: _varied([run.options for run in runs], () if case else USUAL_COLUMNS)
-        for case, runs in cases.items()
-    }
-    labels = [
-        ", ".join(
-            [run.case] * bool(run.case)
-            + [_label(n, run.options[n]) for n in shown[run.case] if not is_seed(n)]
-        )
-        for run in firsts
-    ]
-    # Lines with the same options differ in their data.
-    counts = Counter(labels)
-    hashes = [(run.data.sha256 or "unknown")[:SHOWN_DIGITS] for run in firsts]
-    return [
-        label if counts[label] == 1 else f"{label}, data {sha256}"
-        for label, sha256 in zip(labels, hashes, strict=True)
-    ]
-
-
-def _label(name: str, value: Any) -> str:
-    if name == "schedule":
-        return str(value)
-    return f"S={value}" if name == "group_size" else f"{name.replace('_', ' ')} {value}"
-
-
 def read_row(folder: Path) -> Mapping[str, Any]:
     """Return the row of a run; that of a damaged one if its run.json is not as slotwise writes it."""
     try:
@@ -300,30 +239,11 @@ def read_row(folder: Path) -> Mapping[str, Any]:
             "slot": final.get("slot"),
             "loss": number(final.get("loss")),
             "accuracy": number(final.get("accuracy")),
+            "metrics": {name: number(value) for name, value in dict(final.get("metrics") or {}).items()},
+            "slot_seconds": known_slot_seconds(run.config),
             "seconds": run.description.get("seconds"),
         }
         json.dumps(row, allow_nan=False)  # as the answer to the page
-    except (UserError, ValueError):
+    except (UserError, *MALFORMED):
         return DAMAGED
     return row
-
-
-def without_seeds(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that runs of one line share."""
-    return {name: value for name, value in options.items() if not is_seed(name)}
-
-
-def is_seed(name: str) -> bool:
-    """Return whether an option is a random seed, as seed and data_seed are."""
-    return name.rpartition("_")[2] == "seed"
-
-
-def line_key(options: Mapping[str, Any], data_sha256: str | None) -> str:
-    """Return the same text for runs that differ in seeds only, and so are seeds of one line."""
-    shared = repr((sorted(without_seeds(options).items()), data_sha256))
-    return hashlib.sha256(shared.encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-def number(value: Any) -> float | None:
-    """Return a finite number, and None for NaN and infinities, which JSON does not have, and all else."""
-    return value if isinstance(value, int | float) and isfinite(value) else None

@@ -36,7 +36,14 @@ sw.number = (value, digits = 3) => {
   return Number(value.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 12 });
 };
 sw.loss = value => value !== null && Math.abs(value) >= 1e5 ? value.toExponential(1).replace("e+", "e") : sw.number(value, 4);
+/** A loss with four digits, zeros at its end included, so that those of a column are as long. */
+sw.fourDigits = value => value === null || Math.abs(value) >= 1000 || Math.abs(value) < 1e-3 ? sw.loss(value) : value.toPrecision(4);
 sw.percent = (value, digits = 0) => value === null || value === undefined ? "–" : (100 * value).toFixed(digits) + " %";
+/** Seconds in the unit that suits them. */
+sw.duration = (seconds, digits = 4) => {
+  if (Math.abs(seconds) < 1) return sw.number(1000 * seconds, digits) + " ms";
+  return seconds < 7200 ? sw.number(seconds, digits) + " s" : sw.number(seconds / 3600, digits) + " h";
+};
 sw.amount = (value, noun) => sw.whole(value) + " " + noun + (value === 1 ? "" : "s");
 
 /* Colours, which follow the reader's choice of light or dark */
@@ -65,18 +72,25 @@ sw.address = (path, parameters) => path + "?" + new URLSearchParams(parameters);
 sw.refusal = async answer => {
   let found = {};
   try { found = await answer.json(); } catch { /* not of this server */ }
-  return Object.assign(new Error(found.message || "the server answered " + answer.status), { parameter: found.parameter });
+  const { message = "the server answered " + answer.status, parameter, requirement } = found;
+  return Object.assign(new Error(message), { parameter, requirement });
+};
+
+sw.fetch = async (address, options = {}) => {
+  try { return await fetch(address, options); } catch (error) {
+    throw error.name === "AbortError" ? error : new Error("the server does not answer: is its command still running?");
+  }
 };
 
 sw.ask = async (path, parameters = {}, signal = undefined) => {
-  const answer = await fetch(sw.address(path, parameters), { signal });
+  const answer = await sw.fetch(sw.address(path, parameters), { signal });
   if (!answer.ok) throw await sw.refusal(answer);
   return answer.json();
 };
 
 sw.post = async (path, table = {}) => {
   const headers = { "Content-Type": "application/json" };
-  const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(table) });
+  const answer = await sw.fetch(path, { method: "POST", headers, body: JSON.stringify(table) });
   if (!answer.ok) throw await sw.refusal(answer);
   return answer.json();
 };
@@ -99,6 +113,23 @@ sw.latest = work => {
   return call;
 };
 
+/* What is being computed says so, if it takes longer than a blink. */
+sw.SLOW_MS = 400;
+sw.busy = (place, text) => {
+  place.classList.toggle("busy", Boolean(text));
+  place.setAttribute("aria-busy", String(Boolean(text)));
+  place.dataset.busy = text;
+};
+/** Return what `work` resolves to; until then `places` say so, those that are empty at once. */
+sw.computing = async (places, work, text = "computing…") => {
+  const mark = () => places.forEach(place => sw.busy(place, text));
+  const timer = setTimeout(mark, places.some(place => place.dataset.empty) ? 0 : sw.SLOW_MS);
+  try { return await work; } finally {
+    clearTimeout(timer);
+    places.forEach(place => sw.busy(place, ""));
+  }
+};
+
 /* The hint at the pointer */
 sw.hint = (text, x, y) => {
   const hint = document.getElementById("hint");
@@ -113,9 +144,10 @@ sw.hint = (text, x, y) => {
 sw.say = text => { document.getElementById("said").textContent = text; };
 document.addEventListener("scroll", () => sw.hint(""), true);
 
-/** Show a whole error, or nothing. */
-sw.trouble = message => {
+/** Show a whole error, or nothing; with `onshow` there is a button that leads to the option at fault. */
+sw.trouble = (message, onshow = null) => {
   const place = document.getElementById("error");
   place.hidden = !message;
-  place.textContent = message ? message[0].toUpperCase() + message.slice(1) : "";
+  place.replaceChildren(message ? message[0].toUpperCase() + message.slice(1) + " " : "");
+  if (message && onshow) place.append(sw.el("button", { type: "button", onclick: onshow }, "Show the option"));
 };

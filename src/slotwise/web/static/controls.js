@@ -33,7 +33,7 @@
 
     unused(reason) {
       this.box.classList.toggle("unused", Boolean(reason));
-      this.box.title = reason ? `No effect: ${reason.replace(/^omitted /, "")}` : this.description.help;
+      this.box.title = reason ? `No effect ${reason}` : this.description.help;
       for (const field of this.box.querySelectorAll("input, select")) field.disabled = Boolean(reason);
     }
   }
@@ -245,6 +245,23 @@
       wrong?.unused("");  // what must be changed can be seen and changed
       if (hidden && message) hidden.open = true;
       return parameter in this.controls;
+    }
+
+    /** Bring the control of an option into view and give it the keyboard. */
+    focus(name) {
+      const { box } = this.controls[name];
+      for (let outer = box.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
+      box.scrollIntoView({ block: "center" });
+      box.querySelector("input:not(:disabled), select:not(:disabled)")?.focus({ preventScroll: true });
+    }
+
+    /** Say how long slots are, at the controls that count them. */
+    tellSlot(seconds) {
+      for (const control of Object.values(this.controls)) {
+        if (!control.description.look?.slots) continue;
+        control.note.hidden = seconds === null || Boolean(control.box.classList.contains("unused"));
+        if (seconds !== null) control.note.textContent = `${sw.whole(Number(this.value(control.name)))} slots = ${sw.duration(seconds * Number(this.value(control.name)))}`;
+      }
     }
   };
 }

@@ -4,7 +4,7 @@
   const TITLES = { sync: "synchronous", async: "asynchronous", idfl: "intentional delay" };
   const SHARES = { computing: "computing", sending: "sending", receiving: "receiving", idle: "waiting-for-model" };
   const EXAMPLE_POWERS = { power_computing: "2", power_sending: "1", power_receiving: "0.5", power_idle: "0.1", slot_seconds: "0.01" };
-  const SLOW_MS = 400;  // after which what is shown is marked as not up to date
+  const MOST_DOTS = 2000;  // of a plot
   const byId = id => document.getElementById(id);
 
   const form = new sw.Form(["plan", "more", "radio", "energy"], name => changed(name));
@@ -17,7 +17,9 @@
   };
   const roundsPlot = new sw.Plot(byId("plot-rounds"), { onpick: pickSize, name: "Rounds over group sizes" });
   const stalenessPlot = new sw.Plot(byId("plot-staleness"), { onpick: pickSize, name: "Staleness over group sizes" });
-  sw.plots = { rounds: roundsPlot, staleness: stalenessPlot };
+  const uplinksPlot = new sw.Plot(byId("plot-uplinks"), { height: 330, legend: false, name: "Uplinks of the devices against their distance" });
+  sw.plots = { rounds: roundsPlot, staleness: stalenessPlot, uplinks: uplinksPlot };
+  const map = sw.map = new sw.CellMap(byId("cell-map"));
 
   let radio = null;  // the options of the radio, which are there with a link model that has one
   const layControls = () => {
@@ -47,20 +49,24 @@
 
   /* Every change: figures, chart and group sizes are asked for at once. */
   let shown = null, streaming = null;
-  const changed = () => {
+  const changed = name => {
     remember();
     radio.hidden = !form.value("radio_link");
+    if (name === "radio_link") radio.open = !radio.hidden;
     streaming?.abort();
     askView();
   };
 
+  const content = byId("explore").querySelector(".content");
   const askView = sw.latest(async () => {
-    const given = planned(), content = byId("explore").querySelector(".content");
-    const slow = setTimeout(() => content.classList.add("stale"), SLOW_MS);
+    const given = planned();
+    if (!shown) drawEmptyCards();
     try {
       // Unequal devices are simulated event by event: the chart comes first, then the other schedules.
       const brief = shown && shown.view.delay.free === null;
-      const view = await sw.ask("api/view", { ...given, ...gantt.wanted, ...(brief ? { brief: 1 } : {}) });
+      const asked = sw.ask("api/view", { ...given, ...gantt.wanted, ...(brief ? { brief: 1 } : {}) });
+      const places = [gantt.place, ...byId("cards").children, ...(shown ? [] : [roundsPlot.box, stalenessPlot.box])];
+      const view = await sw.computing(places, asked);
       if (brief) view.schedules = { ...shown.view.schedules, ...view.schedules };
       const plan = withoutPowers(given);
       const source = wanted => sw.ask("api/part", { ...plan, ...wanted });
@@ -68,24 +74,28 @@
       sw.view = view.options;
       form.error("", "");
       sw.trouble("");
-      clearTimeout(slow);
-      content.classList.remove("stale");
+      content.classList.remove("stale", "nothing");
       form.unused(view.unused);
       if (form.controls.delay) form.controls.delay.tell(view.delay);
+      form.tellSlot(view.slot_seconds);
       drawCards(view);
       drawHead(view);
       drawSizes();
-      gantt.show(view.gantt, source, view.part);
+      gantt.show(view.gantt, source, view.part, view.slot_seconds);
       sw.training?.planned(view);
+      byId("cell").hidden = !view.options.radio_link;
       if (askView.isLast()) {
         askSizes();
         if (brief) await askOthers(given);
+        if (view.options.radio_link && askView.isLast()) await askCell(plan);
       }
-    } catch (error) { clearTimeout(slow); refuse(error); }
+    } catch (error) { refuse(error); }
   });
 
-  /** Ask for the figures of all schedules. */
+  /** Ask for the figures of all schedules; until they come, those of the others are of earlier options. */
   const askOthers = async given => {
+    const others = [...byId("cards").children].filter(card => card.dataset.schedule !== shown.view.chosen);
+    others.forEach(card => sw.busy(card, "computing…"));
     const { schedules } = await sw.ask("api/view", given);
     if (!askView.isLast()) return;
     shown.view.schedules = schedules;
@@ -93,13 +103,35 @@
     drawSizes();
   };
 
+  /* The cell of a radio link */
+  const askCell = async plan => {
+    const cell = await sw.computing([map.box, uplinksPlot.box], sw.ask("api/cell", plan));
+    byId("cell").hidden = !cell;
+    if (!cell || !askView.isLast()) return;
+    const { view } = shown, lossy = cell.threshold_db !== null;
+    map.show(cell, view.slot_seconds);
+    byId("cell-note").textContent = "▲ is the server. Only distances matter; directions are drawn.";
+    byId("uplinks-title").textContent = lossy ? "Lost uplinks against distance" : "Slots of an uplink against distance";
+    byId("uplinks-note").textContent = lossy ? `An uplink is lost below ${sw.number(cell.threshold_db, 3)} dB.` : "Mean of each device until the deadline.";
+    drawUplinks(cell, lossy);
+  };
+
+  const drawUplinks = (cell, lossy) => {
+    const share = i => { const sent = cell.arrived[i] + cell.lost[i]; return sent ? 100 * cell.lost[i] / sent : null; };
+    const every = Math.ceil(cell.distance_m.length / MOST_DOTS);
+    const dots = [...cell.distance_m.keys()].filter(i => i % every === 0).map(i => ({ x: cell.distance_m[i], y: lossy ? share(i) : cell.mean_slots[i],
+      r: 3.4, colours: [map.colourOf(i), map.colourOf(i)], title: map.describe(i) })).filter(dot => dot.y !== null);
+    uplinksPlot.draw({ lines: [], dots, x: { name: "distance (m)", low: 0 }, y: lossy ? { name: "uplinks lost (%)", low: 0, high: 100 } : { name: "slots of an uplink", low: 0 } });
+  };
+
   const withoutPowers = given => Object.fromEntries(Object.entries(given).filter(([name]) => form.controls[name]?.description.section !== "energy"));
 
+  /** Show an error at its option and above the page; what was shown before is not of these options. */
   const refuse = error => {
-    if (!shown) byId("gantt-title").textContent = "Nothing to show";
-    const here = form.error(error.parameter, error.message.replace(/^[\w ]+ = /, ""));
-    sw.trouble(here ? "" : error.message === "Failed to fetch" ? "The server does not answer: is slotwise explore still running?" : error.message);
-    byId("explore").querySelector(".content").classList.add("stale");
+    const here = form.error(error.parameter, error.requirement || error.message);
+    sw.trouble(error.message, here ? () => form.focus(error.parameter) : null);
+    content.classList.add(shown ? "stale" : "nothing");
+    if (!shown) byId("gantt-title").textContent = "Nothing to show with these options";
   };
 
   /* Cards */
@@ -109,6 +141,12 @@
     const focused = document.activeElement?.dataset?.schedule;
     byId("cards").replaceChildren(...cards);
     if (focused) byId("cards").querySelector(`[data-schedule=${focused}]`)?.focus();
+  };
+
+  /** Cards that are waited for. */
+  const drawEmptyCards = () => {
+    const empty = name => sw.el("div.card", { "data-empty": "1", style: `--tone:${sw.tone(sw.boot.schedules[name])};min-height:190px` }, sw.el("h3", {}, name, sw.el("small", {}, TITLES[name])));
+    byId("cards").replaceChildren(...Object.keys(TITLES).map(empty));
   };
 
   const card = (name, found, chosen, lossy) => {
@@ -159,24 +197,33 @@
   const askSizes = () => {
     streaming?.abort();
     const mine = streaming = new AbortController();
+    const boxes = [roundsPlot.box, stalenessPlot.box], note = byId("sizes-note");
+    note.textContent = "";
     sw.begin();
-    readSizes(withoutPowers(planned()), mine.signal).catch(error => { if (error.name !== "AbortError") { /* the view shows it */ } }).finally(sw.end);
+    const reading = readSizes(withoutPowers(planned()), mine.signal, boxes);
+    sw.computing(boxes, reading).catch(error => { if (error.name !== "AbortError") note.textContent = `The curves over group sizes are not complete: ${error.message}.`; }).finally(sw.end);
   };
 
-  const readSizes = async (given, signal) => {
-    const answer = await fetch(sw.address("api/sizes", given), { signal });
-    if (!answer.ok) return;
+  const readSizes = async (given, signal, boxes) => {
+    const answer = await sw.fetch(sw.address("api/sizes", given), { signal });
+    if (!answer.ok) throw await sw.refusal(answer);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let text = "", found = [];
+    let text = "", found = [], wanted = 0;
     for (;;) {
       const { value, done } = await reader.read();
       if (done) break;
       text += value;
       const lines = text.split("\n");
       text = lines.pop();
-      for (const line of lines) { const part = JSON.parse(line); if (Array.isArray(part)) found = [...found, ...part]; }
+      for (const line of lines) {
+        const part = JSON.parse(line);
+        if (part.message) throw new Error(part.message);
+        if ("wanted" in part) wanted = part.wanted;
+        else found = [...found, ...part];
+      }
       rows = [...found].sort((a, b) => a.group_size - b.group_size);
       drawSizes();
+      if (boxes[0].classList.contains("busy")) boxes.forEach(box => sw.busy(box, `computing… ${found.length} of ${wanted} group sizes`));
     }
   };
 

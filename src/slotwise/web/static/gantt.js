@@ -4,19 +4,23 @@
  * wheel, scroll bars and arrow keys pan; only the visible part is drawn, and asked for.
  */
 {
-  const SIDE = 60, AXIS = 19, CHANNEL = 30, TOP = 2 * AXIS + CHANNEL + 6;
+  const SIDE = 60, AXIS = 19, CHANNEL = 30;
   const WIDEST = 8e6;  // pixels that a browser can scroll
   const SENDING = () => sw.activity["sending"].kind, LOST = () => sw.activity["lost"].kind;
   const AWAY = () => sw.activity["away"].kind, COMPUTING = () => sw.activity["computing"].kind;
   const RECEIVING = () => sw.activity["receiving"].kind;
   const BEYOND = -1, UNSENT = -2;
 
-  const span = (start, end) => end - start === 1 ? `slot ${start}` : `slots ${start}–${end - 1}`;
+  /** Slots as a text, with their time if the length of a slot is known. */
+  const span = (start, end, seconds) => {
+    const slots = end - start === 1 ? `slot ${sw.whole(start)}` : `slots ${sw.whole(start)}–${sw.whole(end - 1)}`;
+    return seconds ? `${slots}, for ${sw.duration(seconds * (end - start))} from ${sw.duration(seconds * start)}` : slots;
+  };
 
   /** Describe a bar of a device as lines of text. */
-  const describe = bar => {
+  const describe = (bar, seconds) => {
     const look = Object.values(sw.activity).find(known => known.kind === bar.kind);
-    const lines = [`device ${bar.device}: ${look.title}`, span(bar.start, bar.end)];
+    const lines = [`device ${bar.device}: ${look.title}`, span(bar.start, bar.end, seconds)];
     const sent = bar.kind === SENDING() || bar.kind === LOST();
     if (bar.kind === RECEIVING()) lines.push(`model w${bar.version}`);
     else if (bar.kind !== AWAY()) lines.push(bar.version === BEYOND ? "model: a later one" : `model w${bar.version}`);
@@ -26,9 +30,9 @@
     return lines.join("\n");
   };
 
-  const describeTransfer = bar => bar.device === 0
-    ? `broadcast of model w${bar.version}\n${span(bar.start, bar.end)}\nends round ${bar.round}`
-    : describe(bar);
+  const describeTransfer = (bar, seconds) => bar.device === 0
+    ? `broadcast of model w${bar.version}\n${span(bar.start, bar.end, seconds)}\nends round ${bar.round}`
+    : describe(bar, seconds);
 
   const row = (columns, i) => ({
     device: columns.device[i], kind: columns.kind[i], start: columns.start[i], end: columns.end[i],
@@ -39,11 +43,13 @@
     /** `source(wanted)` of `show` resolves to a part of the chart: its slots from, to and devices first_device to last_device. */
     constructor(place, { height = 560 } = {}) {
       this.tallest = height;
+      this.place = sw.el("div.chart", { "data-empty": "1" });
       this.canvas = sw.el("canvas");
       this.space = sw.el("div", {}, this.canvas);
       this.box = sw.el("div.gantt", { tabindex: "0", role: "region", "aria-label": "Gantt chart. Arrow keys scroll, plus and minus zoom, full stop and comma step through uplinks." }, this.space);
       this.legend = sw.el("ul.legend");
-      place.append(this.box, this.legend);
+      this.place.append(this.box);
+      place.append(this.place, this.legend);
       this.part = null;
       this.zoomed = null;  // pixels of a slot, once chosen
       this.picked = null;
@@ -59,12 +65,14 @@
       sw.redraws.add(() => { this.drawLegend(); this.draw(); });
     }
 
-    /** Show another timeline; `part` are its first slots, if they are there already. */
-    show(frame, source, part = null) {
+    /** Show another timeline; `part` are its first slots, if they are there already, `seconds` those of a slot if known. */
+    show(frame, source, part = null, seconds = null) {
       this.frame = frame;
+      this.seconds = seconds;
       this.source = source;
       this.part = part;
       this.picked = null;
+      delete this.place.dataset.empty;
       this.layout();
       this.drawLegend();
     }
@@ -75,16 +83,19 @@
       return Math.min(this.zoomed ?? Math.min(fit, 60), WIDEST / this.frame.last, 80);
     }
 
+    get head() { return (this.seconds ? 3 : 2) * AXIS; }  // the rows above the channel: slots, times, rounds
+    get most() { return this.tallest + (this.seconds ? AXIS : 0); }  // pixels of height
+    get top() { return this.head + CHANNEL + 6; }
     get room() { return Math.max(80, this.box.clientWidth - SIDE - 2); }
 
     layout() {
       if (!this.frame || !this.box.clientWidth) return;
       const { devices, last } = this.frame;
       this.slot = this.fittingSlot();
-      this.row = Math.max(5, Math.min(24, Math.floor((this.tallest - TOP - 18) / devices)));
-      const whole = TOP + devices * this.row + 3;
+      this.row = Math.max(5, Math.min(24, Math.floor((this.most - this.top - 18) / devices)));
+      const whole = this.top + devices * this.row + 3;
       const bar = this.slot * (last - this.origin) > this.room + 1 ? 12 : 0;  // a scroll bar takes some room
-      this.box.style.height = Math.min(whole + bar, this.tallest) + 2 + "px";
+      this.box.style.height = Math.min(whole + bar, this.most) + 2 + "px";
       this.space.style.width = SIDE + this.slot * (last - this.origin) + "px";
       this.space.style.height = whole + "px";
       this.slot = this.fittingSlot();  // a scroll bar may have come or gone
@@ -103,7 +114,7 @@
     get seen() {
       const first = this.origin + this.left / this.slot, end = this.origin + (this.left + this.width - SIDE) / this.slot;
       const low = Math.floor(this.above / this.row) + 1;
-      const high = Math.ceil((this.above + this.height - TOP) / this.row);
+      const high = Math.ceil((this.above + this.height - this.top) / this.row);
       return { first: Math.max(this.origin, Math.floor(first)), end: Math.min(this.frame.last, Math.ceil(end)),
         low: Math.max(1, low), high: Math.min(this.frame.devices, high) };
     }
@@ -129,7 +140,7 @@
     async load() {
       const source = this.source;
       try {
-        const part = await source(this.wanted);
+        const part = await sw.computing([this.place], source(this.wanted));
         if (source !== this.source) return;
         this.part = part;
         this.draw();
@@ -173,14 +184,14 @@
       if (this.part) {
         pen.save();
         pen.beginPath();
-        pen.rect(SIDE, TOP, this.width - SIDE, this.height - TOP);
+        pen.rect(SIDE, this.top, this.width - SIDE, this.height - this.top);
         pen.clip();
         this.drawBars(pen);
-        this.drawRounds(pen, TOP, this.height);
+        this.drawRounds(pen, this.top, this.height);
         pen.restore();
         pen.save();
         pen.beginPath();
-        pen.rect(SIDE, 0, this.width - SIDE, TOP);
+        pen.rect(SIDE, 0, this.width - SIDE, this.top);
         pen.clip();
         this.drawChannel(pen, paper);
         pen.restore();
@@ -198,7 +209,7 @@
 
     x(slot) { return SIDE + (slot - this.origin) * this.slot - this.left; }
     get origin() { return this.frame.from || 0; }  // the first slot of the chart
-    y(device) { return TOP + (device - 1) * this.row - this.above; }
+    y(device) { return this.top + (device - 1) * this.row - this.above; }
 
     drawBars(pen) {
       const { device, kind, start, end, version } = this.part.bars, { first, end: stop, low, high } = this.seen;
@@ -235,7 +246,7 @@
 
     drawChannel(pen, paper) {
       const { device, kind, start, end, version } = this.part.channel;
-      const top = 2 * AXIS;
+      const top = this.head;
       pen.fillStyle = sw.css("free");
       pen.fillRect(SIDE, top, Math.min(this.width - SIDE, this.x(this.frame.last) - SIDE), CHANNEL);
       pen.textAlign = "center";
@@ -255,7 +266,7 @@
           pen.fillText(label, left + wide / 2, y + height / 2 + 0.5);
         }
       }
-      this.drawRounds(pen, AXIS + 3, 2 * AXIS);
+      this.drawRounds(pen, this.head - AXIS + 3, this.head);
       const [numbers, starts] = this.part.rounds;
       pen.fillStyle = sw.css("quiet");
       pen.font = "11px system-ui, sans-serif";
@@ -264,7 +275,7 @@
       for (let i = 0; i < starts.length; i++) {
         const left = this.x(starts[i]), label = String(numbers[i]);
         if (left < free || left + 3 + label.length * 6.6 > this.width) continue;
-        pen.fillText(label, left + 3, AXIS * 1.5 + 1);
+        pen.fillText(label, left + 3, this.head - AXIS / 2 + 1);
         free = left + label.length * 6.6 + 10;
       }
     }
@@ -284,36 +295,43 @@
       for (const slot of starts) if (slot) pen.fillRect(Math.round(this.x(slot)) - 0.5, top, 1, bottom - top);
     }
 
+    /** Draw ticks of an axis: `slots` is one of its units in slots, `least` the smallest step between ticks. */
+    drawTicks(pen, top, slots, least, label) {
+      const { first, end } = this.seen, rough = 70 / (this.slot * slots), power = 10 ** Math.floor(Math.log10(rough));
+      const step = Math.max(least, [1, 2, 5, 10].map(digit => digit * power).find(value => value >= rough));
+      for (let k = Math.ceil(first / slots / step - 1e-9); k * step * slots <= end; k++) {
+        const place = this.x(k * step * slots), text = label(k * step || 0);
+        if (place < SIDE - 1 || place + 4 + text.length * 7 > this.width) continue;
+        pen.fillRect(place, top + 4, 1, AXIS - 7);
+        pen.fillText(text, place + 4, top + AXIS / 2 + 1);
+      }
+    }
+
     drawAxis(pen, text, quiet) {
-      const rough = 70 / this.slot, power = 10 ** Math.floor(Math.log10(rough));
-      const step = Math.max(1, [1, 2, 5, 10].map(digit => digit * power).find(value => value >= rough));
       pen.fillStyle = quiet;
       pen.font = "11px system-ui, sans-serif";
       pen.textAlign = "left";
-      const { first, end } = this.seen;
-      for (let slot = Math.ceil(first / step) * step; slot <= end; slot += step) {
-        const place = this.x(slot);
-        const label = slot.toLocaleString("en-US");
-        if (place < SIDE - 1 || place + 4 + label.length * 7 > this.width) continue;
-        pen.fillRect(place, 4, 1, AXIS - 7);
-        pen.fillText(label, place + 4, AXIS / 2 + 1);
-      }
+      this.drawTicks(pen, 0, 1, 1, slot => slot.toLocaleString("en-US"));
+      // Milliseconds, until their numbers would be long.
+      const unit = this.seconds && this.seen.end * this.seconds < 10 ? ["ms", 1000] : ["s", 1];
+      if (this.seconds) this.drawTicks(pen, AXIS, 1 / (unit[1] * this.seconds), 0, value => sw.number(value, 6));
       pen.fillStyle = sw.css("card");
-      pen.fillRect(0, 0, SIDE, TOP);
+      pen.fillRect(0, 0, SIDE, this.top);
       pen.fillStyle = quiet;
       pen.textAlign = "right";
       pen.fillText("slot", SIDE - 7, AXIS / 2 + 1);
-      pen.fillText("round", SIDE - 7, AXIS * 1.5 + 1);
+      if (this.seconds) pen.fillText(unit[0], SIDE - 7, AXIS * 1.5 + 1);
+      pen.fillText("round", SIDE - 7, this.head - AXIS / 2 + 1);
       pen.fillStyle = text;
-      pen.fillText("channel", SIDE - 7, 2 * AXIS + CHANNEL / 2 + 1);
+      pen.fillText("channel", SIDE - 7, this.head + CHANNEL / 2 + 1);
     }
 
     drawNumbers(pen, quiet) {
       pen.fillStyle = sw.css("card");
-      pen.fillRect(0, TOP, SIDE, this.height);
+      pen.fillRect(0, this.top, SIDE, this.height);
       pen.save();
       pen.beginPath();
-      pen.rect(0, TOP - 2, SIDE, this.height);
+      pen.rect(0, this.top - 2, SIDE, this.height);
       pen.clip();
       pen.fillStyle = quiet;
       pen.textAlign = "right";
@@ -345,14 +363,14 @@
           if (columns.start[i] <= slot && slot < columns.end[i] && columns.device[i] === device) return row(columns, i);
         return null;
       };
-      if (top >= 2 * AXIS && top < 2 * AXIS + CHANNEL) {
-        const { device, start, end } = this.part.channel, lane = Math.floor((top - 2 * AXIS) / CHANNEL * this.part.lanes);
+      if (top >= this.head && top < this.head + CHANNEL) {
+        const { device, start, end } = this.part.channel, lane = Math.floor((top - this.head) / CHANNEL * this.part.lanes);
         for (let i = 0; i < start.length; i++)
           if (start[i] <= slot && slot < end[i] && (device[i] === 0 || this.part.lane[i] === lane)) return { ...row(this.part.channel, i), transfer: true };
         return null;
       }
-      if (top < TOP) return null;
-      return find(this.part.bars, Math.floor((top - TOP + this.box.scrollTop) / this.row) + 1);
+      if (top < this.top) return null;
+      return find(this.part.bars, Math.floor((top - this.top + this.box.scrollTop) / this.row) + 1);
     }
 
     move(event) {
@@ -368,7 +386,7 @@
     point(event) {
       const bar = this.at(event);
       this.pick(bar);
-      sw.hint(bar ? (bar.transfer ? describeTransfer(bar) : describe(bar)) : "", event.clientX, event.clientY);
+      sw.hint(bar ? (bar.transfer ? describeTransfer : describe)(bar, this.seconds) : "", event.clientX, event.clientY);
     }
 
     pick(bar) {
@@ -417,8 +435,9 @@
       if (place < this.box.scrollLeft || place > this.box.scrollLeft + this.room) this.box.scrollLeft = place - this.room / 2;
       this.pick(found);
       const box = this.box.getBoundingClientRect();
-      sw.hint(describeTransfer(found), box.left + this.x(found.start), box.top + 2 * AXIS + CHANNEL);
-      sw.say(describeTransfer(found));
+      const text = describeTransfer(found, this.seconds);
+      sw.hint(text, box.left + this.x(found.start), box.top + this.head + CHANNEL);
+      sw.say(text);
     }
 
     /** Buttons for zooming. */

@@ -11,7 +11,7 @@
   const ticks = (low, high, log, count) => {
     const found = [];
     if (log) {
-      const digits = Math.log10(high / low) > 3 ? [1] : [1, 2, 5];
+      const decades = Math.log10(high / low), digits = decades > 3 ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
       for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
         for (const digit of digits) found.push(digit * 10 ** power);
     } else {
@@ -31,7 +31,7 @@
   /**
    * A plot in `place`. `draw({lines, x, y, marks, dots})` draws it anew:
    * lines: [{label, colours, dash, points: [[x, y]], band: [[x, low, high]]}]; x, y: {name, log, low, high};
-   * marks: [{x, label}]; dots: [{x, y, colours}]. With `onpick`, pressing and dragging picks an x.
+   * marks: [{x, label}]; dots: [{x, y, colours, r, title}]. With `onpick`, pressing and dragging picks an x.
    */
   sw.Plot = class {
     constructor(place, { height = 220, onpick = null, legend = true, name = "chart" } = {}) {
@@ -39,7 +39,7 @@
       this.onpick = onpick;
       this.hidden = new Set();
       this.svg = sw.svg("svg", { role: "img", "aria-label": name });
-      this.box = sw.el("div.plot" + (onpick ? ".pick" : ""), {}, this.svg);
+      this.box = sw.el("div.plot" + (onpick ? ".pick" : ""), { "data-empty": "1" }, this.svg);
       this.legend = legend ? sw.el("ul.legend") : null;
       place.append(this.box, ...(legend ? [this.legend] : []));
       this.content = null;
@@ -58,6 +58,7 @@
 
     draw(content) {
       this.content = content;
+      delete this.box.dataset.empty;
       this.redraw();
     }
 
@@ -154,7 +155,8 @@
         parts.push(sw.svg("text", { class: "tick", x: place + (end ? -5 : 5), y: MARGIN.top + 9, "text-anchor": end ? "end" : "start" }, mark.label));
       }
       for (const dot of dots)
-        if (inside(dot.y)) parts.push(sw.svg("circle", { cx: px(dot.x), cy: py(dot.y), r: 4.5, fill: sw.tone(dot.colours), stroke: "var(--card)", "stroke-width": 1.5 }));
+        if (inside(dot.y)) parts.push(sw.svg("circle", { cx: px(dot.x), cy: py(dot.y), r: dot.r || 4.5, fill: sw.tone(dot.colours), stroke: dot.r ? "var(--outline)" : "var(--card)", "stroke-width": dot.r ? 0.8 : 1.5 },
+          ...(dot.title ? [sw.svg("title", {}, dot.title)] : [])));
       this.cross = sw.svg("line", { class: "cross", y1: MARGIN.top, y2: bottom, visibility: "hidden" });
       this.svg.replaceChildren(...parts, this.cross);
       this.drawLegend(lines);

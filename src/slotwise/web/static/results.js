@@ -2,20 +2,25 @@
 /* The results browser: a table of runs, their curves, and the timeline of each. */
 {
   const place = document.getElementById("results");
-  const FIGURES = [["loss", "loss"], ["accuracy", "accuracy"], ["rounds", "rounds"], ["seconds", "seconds"]];
+  const METRIC = "metric ";  // before the name of a metric of a task: options may have the same name
+  const LOSS = [["loss", "training loss"], ["accuracy", "test accuracy"]], COSTS = [["rounds", "rounds"], ["seconds", "trained (s)"]];
+  const MOST_METRICS = 6;  // columns
+  const AXES = { slot: "slots", seconds: "seconds", round: "rounds", updates: "updates", joules: "joules" };
+  const AXIS_NAMES = { slot: "slot", seconds: "time (s)", round: "round", updates: "updates applied", joules: "energy of all devices (J)" };
   const CHOSEN_AT_FIRST = 6;  // lines, each with all its seeds
   const USUAL = 3;  // options that are always shown, before the figures
   const OPERATORS = { "=": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => Number(a) < Number(b), ">": (a, b) => Number(a) > Number(b),
     "<=": (a, b) => Number(a) <= Number(b), ">=": (a, b) => Number(a) >= Number(b) };
   let listing = null, sorted = { key: "run", down: false }, chosen = new Set(), loaded = false, timelineOf = null;
 
-  const search = sw.el("input", { type: "search", placeholder: "schedule=idfl group_size>=5 finished …", "aria-label": "Filter runs", oninput: () => drawTable() });
+  const search = sw.el("input", { type: "search", placeholder: "group_size>=5 finished …", "aria-label": "Filter runs", oninput: () => drawTable() });
   const picks = sw.el("div.filters");
-  const across = sw.el("select", { onchange: () => askCurves(), "aria-label": "Horizontal axis" }, ...["slot", "round", "updates", "joules"].map(name => sw.el("option", { value: name }, name)));
+  const across = sw.el("select", { onchange: () => askCurves(), "aria-label": "Horizontal axis" }, ...Object.entries(AXES).map(([value, name]) => sw.el("option", { value }, name)));
   const metric = sw.el("select", { onchange: () => askCurves(), "aria-label": "Metric beside the loss" }, sw.el("option", { value: "accuracy" }, "accuracy"));
   const note = sw.el("p.quiet"), curvesNote = sw.el("p.quiet", { hidden: true });
   const table = sw.el("table"), head = sw.el("thead"), body = sw.el("tbody");
   table.append(head, body);
+  const tableBox = sw.el("div.chart.table-box", { tabindex: "0", role: "region", "aria-label": "Table of runs", "data-empty": "1" }, table);
   const answers = sw.el("div");
   const curvesBox = sw.el("section.panel", {}, sw.el("div.panel-head", {}, sw.el("div", {}, sw.el("h2", {}, "Curves of the chosen runs"), curvesNote),
     sw.el("div.tools", {}, sw.el("label", { class: "line quiet" }, "loss and", metric), sw.el("label", { class: "line quiet" }, "against", across))));
@@ -33,12 +38,13 @@
       sw.el("button", { type: "button", onclick: () => choose(visible().filter(isWhole).map(run => run.run)) }, "Choose all shown"),
       sw.el("button", { type: "button", onclick: () => choose([]) }, "Choose none"),
       sw.el("button", { type: "button", onclick: () => load() }, "Read again"))),
-      sw.el("div.filters", {}, sw.el("label", {}, "Filter", search), picks), sw.el("div.table-box", { tabindex: "0", role: "region", "aria-label": "Table of runs" }, table)),
+      sw.el("div.filters", {}, sw.el("label", {}, "Filter", search), picks), tableBox),
     answers, curvesBox, timelineBox);
 
   const text = value => value === null || value === undefined ? "" : Array.isArray(value) ? value.join(",") : String(value);
   const isWhole = run => run.status !== "damaged";
-  const valueOf = (run, key) => key in run ? run[key] : run.options[key];
+  const isMetric = key => key.startsWith(METRIC);
+  const valueOf = (run, key) => key in run ? run[key] : isMetric(key) ? run.metrics[key.slice(METRIC.length)] : key in run.options ? run.options[key] : run.metrics[key];
 
   /** The runs that pass every word of the filter and every menu. */
   const visible = () => {
@@ -46,9 +52,9 @@
     const menus = [...picks.querySelectorAll("select")].filter(menu => menu.value !== "*");
     const passes = run => words.every(word => {
       const match = word.match(/^([\w-]+)(<=|>=|!=|=|<|>)(.*)$/);
-      if (!match) return run.run.includes(word) || run.status.includes(word);
+      if (!match) return [run.run, run.case, run.status].some(name => name.includes(word));
       const key = match[1].replaceAll("-", "_");
-      return (key in run || key in run.options) && OPERATORS[match[2]](text(valueOf(run, key)), match[3]);
+      return [run, run.options, run.metrics].some(table => key in table) && OPERATORS[match[2]](text(valueOf(run, key)), match[3]);
     }) && menus.every(menu => text(valueOf(run, menu.dataset.option)) === menu.value);
     const { key, down } = sorted;
     const order = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : text(a).localeCompare(text(b), "en", { numeric: true });
@@ -62,7 +68,11 @@
   };
 
   const hasCases = () => listing.runs.some(run => run.case);
-  const columns = () => [["run", "run"], ...(hasCases() ? [["case", "case"]] : []), ["status", "status"], ...options(listing.varied.slice(0, USUAL)), ...FIGURES, ...options(listing.varied.slice(USUAL, 14))];
+  const columns = () => [["run", "run"], ...(hasCases() ? [["case", "case"]] : []), ["status", "status"], ...options(listing.varied.slice(0, USUAL)), ...figures(), ...options(listing.varied.slice(USUAL, 14))];
+  const figures = () => {
+    const names = [...new Set(listing.runs.flatMap(run => Object.keys(run.metrics)))].slice(0, MOST_METRICS);
+    return [...LOSS, ...names.map(name => [METRIC + name, name.replaceAll("_", " ")]), ...COSTS];
+  };
   const options = names => names.map(name => [name, name.replaceAll("_", " ")]);
 
   /** Whether a column has words, which stand at the left. */
@@ -79,7 +89,7 @@
     const cell = (run, [key]) => {
       const value = valueOf(run, key);
       if (key === "accuracy") return sw.el("td", {}, sw.percent(value, 2));
-      if (key === "loss") return sw.el("td", {}, sw.loss(value));
+      if (key === "loss" || isMetric(key)) return sw.el("td", {}, sw.fourDigits(value ?? null));
       if (key === "seconds") return sw.el("td", {}, sw.number(value, 4));
       if (key === "run") return sw.el("td.text", {}, sw.el("button", { type: "button", title: "Show its timeline", onclick: () => openTimeline(run) }, value));
       return sw.el("td" + (isText(key) ? ".text" : ""), {}, typeof value === "number" && !["seed"].includes(key) ? sw.number(value, 5) : text(value) || "–");
@@ -123,13 +133,16 @@
   const load = async () => {
     sw.begin();
     try {
-      listing = await sw.ask("api/runs");
+      listing = await sw.computing([tableBox], sw.ask("api/runs"), "reading the runs…");
+      delete tableBox.dataset.empty;
       const known = new Set(listing.runs.filter(isWhole).map(run => run.run));
       chosen = new Set([...chosen].filter(name => known.has(name)));
       drawMenus();
       drawTable();
       drawAnswers();
       if (!chosen.size) choose(telling());
+      const first = body.querySelector("tr.chosen");  // those chosen at first may be far down
+      if (first) tableBox.scrollTop = first.offsetTop - 2 * first.offsetHeight;
     } catch (error) { sw.trouble(error.message); } finally { sw.end(); }
   };
 
@@ -157,22 +170,32 @@
     const powers = Object.entries(sw.form.given).filter(([name]) => sw.form.controls[name].description.section === "energy");
     const ask = up => sw.ask("api/curves", [...[...chosen].map(name => ["run", name]), ["across", across.value], ["up", up], ...powers]);
     try {
-      const loss = await ask("loss");
+      offerSeconds();
+      const boxes = [lossPlot.box, metricPlot.box], loss = await sw.computing(boxes, ask("loss"));
       offer(loss.metrics);
-      const other = await ask(metric.value);
+      const other = await sw.computing(boxes.slice(1), ask(metric.value));
       sw.trouble("");
       curvesNote.hidden = !loss.notices.length;
       curvesNote.textContent = loss.notices.join("; ");
       drawCurves(lossPlot, loss, { name: "training loss", log: true });
-      drawCurves(metricPlot, other, metric.value === "accuracy" ? { name: "test accuracy (%)", low: 0, high: 100 } : { name: metric.value });
-    } catch (error) { sw.trouble(across.value === "joules" ? "For joules, give the powers of a device in the explorer, under Energy." : error.message); }
+      drawCurves(metricPlot, other, metric.value === "accuracy" ? { name: "test accuracy (%)", low: 0, high: 100 } : { name: metric.value.replaceAll("_", " ") });
+    } catch (error) { sw.trouble(error.parameter === "across" ? `Curves against ${AXES[across.value]}: the axis ${error.requirement}` : error.message); }
   });
 
-  /** Offer the metrics of the chosen runs beside the accuracy. */
+  /** Offer the metrics of the chosen runs: the accuracy, and those of their tasks. */
   const offer = names => {
-    const kept = names.includes(metric.value) ? metric.value : "accuracy";
-    metric.replaceChildren(...["accuracy", ...names].map(name => sw.el("option", { value: name }, name)));
+    const offered = names.length ? names : ["accuracy"], kept = offered.includes(metric.value) ? metric.value : offered[0];
+    metric.replaceChildren(...offered.map(name => sw.el("option", { value: name }, name.replaceAll("_", " "))));
     metric.value = kept;
+  };
+
+  /** Offer seconds if all chosen runs say how long a slot is. */
+  const offerSeconds = () => {
+    const known = listing.runs.filter(run => chosen.has(run.run)).every(run => run.slot_seconds !== null) || "slot_seconds" in sw.form.given;
+    const option = across.querySelector("[value=seconds]");
+    option.disabled = !known;
+    option.title = known ? "" : "Not all chosen runs say how long a slot is";
+    if (!known && across.value === "seconds") across.value = "slot";
   };
 
   const drawCurves = (plot, found, y) => {
@@ -181,7 +204,7 @@
       dash: sw.boot.dashes[line.dash], points: line.places.map((place, k) => [place, line.mean[k]]),
       band: line.runs.length > 1 ? line.places.map((place, k) => [place, line.low[k], line.high[k]]) : [],
     }));
-    plot.draw({ lines, x: { name: across.value, low: 0 }, y });
+    plot.draw({ lines, x: { name: AXIS_NAMES[across.value], low: 0 }, y });
   };
 
   const openTimeline = async run => {
@@ -190,9 +213,9 @@
     const source = wanted => sw.ask("api/part", { run: run.run, ...wanted });
     sw.begin();
     try {
-      const part = await source({ from: 0, to: 400, first_device: 1, last_device: 200 });
+      const part = await sw.computing([gantt.place], source({ from: 0, to: 400, first_device: 1, last_device: 200 }));
       timelineTitle.textContent = `Timeline of ${run.run}${run.live ? ", as measured" : ""}`;
-      gantt.show(part.frame, source, part);
+      gantt.show(part.frame, source, part, run.slot_seconds);
       timelineBox.scrollIntoView({ block: "nearest" });
     } catch (error) { timelineBox.hidden = true; sw.trouble(error.message); } finally { sw.end(); }
   };
