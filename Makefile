@@ -21,7 +21,7 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/pip pyproject.toml
-	$(PIP) --editable '.[research]'
+	$(PIP) --editable .
 	touch $@
 
 # The CPU build of PyTorch, pinned: other specs may pull gigabytes of GPU libraries. All else in the versions of the lock file.
@@ -62,16 +62,21 @@ check: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 
-# Wheel and sdist, checked, and the sdist installed in an environment of its own.
+# Wheel and sdist, and the wheel of slotwise-device, checked; the sdist and that wheel are installed, each in an environment.
 dist: $(VENV)/installed-dev
-	rm -rf dist build/dist-venv
+	rm -rf dist build/dist-venv build/device-venv
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m build --outdir dist --wheel deploy/device
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
 	$(PYTHON) -m venv build/dist-venv
-	build/dist-venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.tar.gz)[research]"
+	build/dist-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.tar.gz
 	build/dist-venv/bin/python -m pip check
 	cd build && dist-venv/bin/slotwise plan --devices 6 --compute-slots 2 --deadline 100
+	$(PYTHON) -m venv build/device-venv
+	build/device-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/slotwise_device-*.whl
+	build/device-venv/bin/python -m pip check
+	cd build && device-venv/bin/slotwise-device --version
 	ls -l dist
 
 # The exact versions for development, for every Python from 3.11 on. Versions that still fit are kept; for the newest ones
@@ -88,7 +93,7 @@ $(VENV)-flower/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-flower
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1' torch==2.13.0
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --group test \
-	  --editable '.[flower,research,pandas,ray]' flwr-datasets
+	  --editable '.[flower,pandas,ray]' flwr-datasets
 	$(VENV)-flower/bin/python -m pip check
 	touch $@
 

@@ -1,8 +1,9 @@
 """Disk and memory of a small device: benchmarks/device_footprint.py [--keep FOLDER].
 
-Installs slotwise[device] into a new environment, starts a mosquitto broker and three devices that wait for a
-run, and then a run with a numpy task of their own; prints megabytes (of 1,000,000 bytes). The exit code is 1
-if a device has more than 160 MB installed or 50 MB resident while it waits.
+Installs slotwise-device into a new environment, starts a mosquitto broker and three devices that wait for a
+run, and then a run with a numpy task of their own; prints megabytes (of 1,000,000 bytes). The server is the
+slotwise of the Python that runs this. The exit code is 1 if a device has more than 160 MB installed or 50 MB
+resident while it waits.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def make(config):
 
 
 def install(folder: Path) -> Path:
-    """Return the folder of programs of a new environment with slotwise[device]."""
+    """Return the folder of programs of a new environment with slotwise-device."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, f"{ROOT}[device]"], check=True)
+    subprocess.run([*pip, ROOT / "deploy/device"], check=True)
     return folder / "bin"
 
 
@@ -83,19 +84,21 @@ def measure(programs: Path, folder: Path) -> tuple[float, float]:
     try:
         for number in (1, 2, 3):
             with (folder / f"device-{number}.log").open("wb") as log:
-                command = [programs / "slotwise", "device", "--id", str(number), *common]
+                command = [programs / "slotwise-device", "--id", str(number), *common]
                 started.append(subprocess.Popen(command, cwd=folder, stderr=log))
         for number in (1, 2, 3):
             wait_for(folder / f"device-{number}.log", "connected to")
         idle = max(status(device, "VmRSS") for device in started[1:])
         channel = ["--devices", "3", "--group-size", "1", "--compute-slots", "2", "--deadline", "2000"]
-        command = [programs / "slotwise", "serve", *common, *channel, "--out", folder / "run", "--quiet"]
-        server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        command = [sys.executable, "-m", "slotwise", "serve", *common, *channel, "--quiet"]
+        server = subprocess.Popen([*command, "--out", folder / "run"], cwd=folder, stdout=subprocess.DEVNULL)
         started.append(server)
         busy = 0.0
         while server.poll() is None:
             for device in started[1:4]:
-                if device.poll() is None:
+                if device.poll():
+                    raise SystemExit(f"a device failed with exit code {device.returncode}")
+                if device.returncode is None:
                     busy = max(busy, status(device, "VmHWM"))
             time.sleep(0.02)
         if server.returncode:

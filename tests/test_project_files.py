@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,28 @@ def test_every_requirement_has_a_fitting_version(python: str) -> None:
     assert {canonicalize_name(requirement.name) for requirement in wanted} <= set(versions)
     for requirement in wanted:
         assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), requirement
+
+
+def test_the_distribution_for_devices_has_the_same_bounds() -> None:
+    device = tomllib.loads((ROOT / "deploy/device/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    own, optional = TABLES["project"]["dependencies"], TABLES["project"]["optional-dependencies"]
+    known = {*own, *chain.from_iterable(optional.values())}
+    assert {*device["dependencies"], *chain.from_iterable(device["optional-dependencies"].values())} <= known
+    assert device["requires-python"] == TABLES["project"]["requires-python"]
+    versions = re.findall(r"Python :: (3\.\d+)", " ".join(TABLES["project"]["classifiers"]))
+    assert versions == PYTHONS
+    assert set(device["classifiers"]) <= set(TABLES["project"]["classifiers"])
+
+
+def test_the_documentation_lists_every_extra() -> None:
+    page = (ROOT / "docs/index.md").read_text(encoding="utf-8").partition("### Extras")[2]
+    listed = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    optional = TABLES["project"]["optional-dependencies"]
+    assert listed == {name for name, entries in optional.items() if entries} - {"device"}
 
 
 def test_every_entry_has_hashes_and_no_address() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hub_copies import png, write_femnist, write_shakespeare
 
+from slotwise.base.extras import MissingPackage
 from slotwise.data import DataError, PartitionedData, dataset_path, fetch_dataset, import_dataset
 from slotwise.data.facts import CHARACTERS, FACTS
 from slotwise.data.leaf import encode_text
@@ -123,7 +124,7 @@ def test_without_the_package_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     for get in (lambda: import_dataset("femnist", femnist), lambda: fetch_dataset("femnist")):
-        with pytest.raises(DataError, match=r"slotwise\[datasets\]"):
+        with pytest.raises(MissingPackage, match=r"slotwise\[datasets\]"):
             get()
     assert not cache.exists()
 

@@ -1,5 +1,3 @@
-import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +5,7 @@ import pytest
 
 from slotwise.aggregation import Vector
 from slotwise.base.observer import Observers
+from slotwise.base.signals import Stop
 from slotwise.batch import BatchObserver, BatchSpec, Job, JobProgress, Run, run_batch
 from slotwise.learning import Evaluation, History, Point, TrainingStart, train
 from slotwise.report.progress import (
@@ -14,10 +13,8 @@ from slotwise.report.progress import (
     BatchProgress,
     ProgressBar,
     StageProgress,
-    Stop,
     TrainingProgress,
     duration,
-    stop_on_signals,
 )
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.scenario import Scenario
@@ -30,18 +27,6 @@ OWN_TASK = {"task_object": "TorchTask"}
 @pytest.fixture
 def timeline() -> Timeline:
     return simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=6)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_to_stop_and_the_second_interrupts(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    with stop_on_signals() as stop:
-        assert not stop.requested
-        os.kill(os.getpid(), number)
-        assert stop.requested
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), number)
-    assert signal.getsignal(number) is before
 
 
 def test_a_training_stops_when_it_was_asked_to() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -96,7 +97,7 @@ def test_a_head_that_is_lost_does_not_answer_any_more(head: str) -> None:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if Ray were there; nothing of it may be needed before the cluster has answered."""
-    monkeypatch.setattr(ray_connection, "find_spec", lambda name: object())
+    monkeypatch.setattr(ray_connection, "require", lambda name: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
@@ -230,6 +231,6 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 
 def test_without_ray_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_connection, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r"pip install 'slotwise\[ray\]'"):
         connect("auto")

@@ -19,9 +19,9 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         """Import a public name from the module that defines it."""
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if homes[name] == package:
-            return import_module(f"{package}.{name}")
         with import_module("slotwise.base.extras").importing():
+            if homes[name] == package:
+                return import_module(f"{package}.{name}")
             value = getattr(import_module(homes[name]), name)
         setattr(import_module(package), name, value)
         return value

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from slotwise.base.extras import importing
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
@@ -36,4 +38,5 @@ def _display() -> Any:
     timelines, plans and histories should not depend on tables and plotting, yet their methods should exist
     without importing anything else first.
     """
-    return import_module("slotwise.report.notebook_display")
+    with importing():
+        return import_module("slotwise.report.notebook_display")

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, NoReturn, TextIO, cast
 
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 from slotwise.base.errors import InputError, UserError, one_line, shortened, shown
-from slotwise.base.extras import importing
+from slotwise.base.extras import IS_SMALL, importing, installed_version
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
 SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
@@ -59,7 +58,7 @@ def build_app(chosen: str | None) -> App:
     app = App(
         name="slotwise",
         help="Federated learning over time-slotted channels: plan it, simulate it, train it, run it.",
-        version=lambda: f"slotwise {version('slotwise')}",
+        version=lambda: f"slotwise {installed_version()}",
         help_format="plaintext",
         default_parameter=Parameter(negative=(), show_default=False),
         result_action="return_value",
@@ -80,10 +79,10 @@ def build_app(chosen: str | None) -> App:
     return app
 
 
-def main() -> NoReturn:
-    """Run the command line and exit."""
+def main(*before: str) -> NoReturn:
+    """Run the command line, with these arguments before those that were given, and exit."""
     try:
-        code = run(sys.argv[1:])
+        code = run([*before, *sys.argv[1:]])
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)
@@ -141,7 +140,7 @@ def _usage_message(error: CycloptsError) -> str:
         return describe(error.__cause__)
     if isinstance(error, UnknownOptionError) and (now := _new_name(error.token.keyword or "")):
         return f"{error.token.keyword} is now {now}"
-    chain = " ".join(["slotwise", *(error.command_chain or ())])
+    chain = " ".join(["python -m slotwise" if IS_SMALL else "slotwise", *(error.command_chain or ())])
     message = " ".join(str(error).split()).partition(" Available commands:")[0]
     if isinstance(error, MissingArgumentError) and error.keyword is None:  # the flag itself is missing
         message = message.replace("requires an argument", "is required")

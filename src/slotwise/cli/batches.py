@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.base.errors import InputError, UserError
+from slotwise.base.signals import stop_on_signals
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
 from slotwise.cli.flags import (
     RAY_ADDRESS,
@@ -26,7 +27,7 @@ from slotwise.cli.flags import (
     whole_number,
 )
 from slotwise.report.number_text import loss_text, percent
-from slotwise.report.progress import BatchProgress, stop_on_signals
+from slotwise.report.progress import BatchProgress
 from slotwise.report.tables import table_console
 
 if TYPE_CHECKING:

@@ -9,12 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from cyclopts import Parameter
 
 from slotwise.base.errors import InputError
+from slotwise.base.extras import require
 from slotwise.base.machine import available_cores, refuse_too_many_processes
+from slotwise.base.signals import stop_on_signals
+from slotwise.cli import app
 from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
@@ -57,9 +60,15 @@ def device(
 @command(*FLEET_FLAGS, *FLAGS)
 def fleet(options: dict[str, Any], *, quiet: Annotated[bool, QUIET] = False) -> int:
     """Run many devices at once, each with its own connection, for a trial on one machine."""
+    require("aiomqtt", "paho")  # here, so that processes do not all say it
     if (processes := whole("processes", options.pop("processes", 1))) > 1:
         return _spread(processes, options)
     return _finish(lambda: run_fleet(**_how(options, quiet)))
+
+
+def main() -> NoReturn:
+    """Run `slotwise device`: the command of the distribution slotwise-device."""
+    app.main("device")
 
 
 def _how(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
@@ -84,8 +93,6 @@ def _finish(run: Callable[[], bool]) -> int:
 
 def _spread(processes: int, options: dict[str, Any]) -> int:
     """Run the same command once for each process, with its share of the devices and of the cores."""
-    from slotwise.report.progress import stop_on_signals  # noqa: PLC0415  (slow to import)
-
     devices, first = whole("devices", options.get("devices", 20)), whole("first", options.get("first", 1))
     if processes > devices:
         raise InputError("processes", processes, f"from 1 to {devices}, the number of devices")

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from slotwise.base.signals import Stop
 from slotwise.learning import History, Point
 from slotwise.live.server.events import Level, LiveObserver, LogEvent
 from slotwise.live.server.live_results import Comparison
 from slotwise.report.number_text import loss_text, percent
-from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
 
 

@@ -12,11 +12,12 @@ from rich.table import Table
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.files import load_toml
+from slotwise.base.signals import stop_on_signals
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import WORKERS, AsJson, Flag, Quiet, command, output, panel, run_flags
 from slotwise.options import declared, names_of
 from slotwise.recommendation.metric import MetricName
-from slotwise.report.progress import BatchProgress, stop_on_signals
+from slotwise.report.progress import BatchProgress
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
 from slotwise.runs.toml_options import blaming_file, toml_options

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from slotwise.base.errors import MissingError, NoEffectError
 from slotwise.base.observer import BaseObserver, Observers
+from slotwise.base.signals import stop_on_signals
 from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
@@ -24,7 +25,6 @@ from slotwise.live.server.serving import PreparedRun, config_like, prepare_resum
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.options.checks import option_names
 from slotwise.report.number_text import counted, loss_text, percent
-from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.toml_options import blaming_file

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from slotwise.base.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.base.machine import available_cores
 from slotwise.base.observer import BaseObserver, Observers
+from slotwise.base.signals import stop_on_signals
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import (
     RAY_ADDRESS,
@@ -28,7 +29,7 @@ from slotwise.cli.flags import (
 )
 from slotwise.learning.workers import Processes, RayActors, WorkerPlan
 from slotwise.report.number_text import counted, loss_text, percent
-from slotwise.report.progress import TrainingProgress, stop_on_signals
+from slotwise.report.progress import TrainingProgress
 from slotwise.report.tables import cost_line
 from slotwise.runs import RunConfig, RunFolder, RunResult
 from slotwise.runs import resume as resume_run

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slotwise.base.extras import importing
 from slotwise.data.dataset import DataError, Dataset
 from slotwise.data.dataset_cache import dataset_path, load_cached, scratch_folder, write_dataset
 from slotwise.data.facts import TITLES
@@ -47,7 +48,8 @@ def import_from_folder(name: str, folder: Path | str) -> Dataset:
     """Read a local copy of a data set of the Hub (its parquet or CSV files) and keep it.
 
     Raises:
-        DataError: the folder does not hold the data set, or the package `datasets` is not installed.
+        DataError: the folder does not hold the data set.
+        MissingPackage: the package `datasets` is not installed.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -62,12 +64,13 @@ def fetch_from_hub(name: str, progress: bool = True) -> Dataset:
     """Download a data set from the Hugging Face Hub, unless an intact copy is kept already.
 
     Raises:
-        DataError: the Hub cannot be reached, or the package `datasets` is not installed.
+        DataError: the Hub cannot be reached.
+        MissingPackage: the package `datasets` is not installed.
     """
     try:
         return load_cached(name)
     except DataError:
-        library = _library(name)
+        library = _library()
     try:
         _check_reachable(str(library.config.HF_ENDPOINT))
         dataset = _read(name, HUB[name].address, progress)
@@ -79,12 +82,9 @@ def fetch_from_hub(name: str, progress: bool = True) -> Dataset:
     return dataset
 
 
-def _library(name: str) -> Any:
-    try:
+def _library() -> Any:
+    with importing():
         import datasets  # noqa: PLC0415 - an extra, and slow to import
-    except ImportError:
-        extra = "pip install 'slotwise[datasets]'"
-        raise DataError(f"{TITLES[name]} needs the package datasets: {extra}") from None
     return datasets
 
 
@@ -101,7 +101,7 @@ def _check_reachable(address: str) -> None:
 
 def _read(name: str, source: str, progress: bool) -> Dataset:
     """Read a data set from the Hub or from a folder."""
-    library, hub = _library(name), HUB[name]
+    library, hub = _library(), HUB[name]
     were_disabled = library.are_progress_bars_disabled()
     (library.enable_progress_bars if progress else library.disable_progress_bars)()
     with scratch_folder() as scratch:

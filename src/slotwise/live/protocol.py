@@ -23,13 +23,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
 from slotwise.base.errors import InputError
+from slotwise.base.extras import installed_version
 
 if TYPE_CHECKING:
     from slotwise.aggregation import Vector
@@ -271,7 +271,7 @@ class Versions(NamedTuple):
 
 def own_versions() -> Versions:
     """Return the versions of this build."""
-    return Versions(PROTOCOL, OLDEST, version("slotwise"))
+    return Versions(PROTOCOL, OLDEST, installed_version())
 
 
 def _number(text: str) -> int:

@@ -1,13 +1,10 @@
-"""Progress bars in a terminal for a training, an estimation and a batch, and a clean stop on Ctrl-C."""
+"""Progress bars in a terminal for a training, an estimation and a batch."""
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, RenderableType
@@ -23,6 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 from slotwise.base.observer import BaseObserver, Observers
+from slotwise.base.signals import Stop
 from slotwise.learning import History, Point
 from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import Observer, RunConfig, RunFolder
@@ -34,31 +32,6 @@ if TYPE_CHECKING:
 STARTING = "starting"
 COMPILING = "starting; built-in networks are compiled at their first use, up to half a minute"
 MOST_BARS = 8  # of single jobs: a machine may have more cores than a terminal has lines
-
-
-@dataclass
-class Stop:
-    """Flag that the user has asked to stop early."""
-
-    requested: bool = False
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[Stop]:
-    """Turn the first Ctrl-C (or SIGTERM) into a request to stop with a checkpoint; the second interrupts."""
-    stop = Stop()
-
-    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if stop.requested:
-            raise KeyboardInterrupt
-        stop.requested = True
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Bars(BaseObserver):

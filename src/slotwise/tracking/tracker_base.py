@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slotwise.base.errors import UserError
+from slotwise.base.extras import pip_command, require
 from slotwise.base.files import read_document, write_document
 from slotwise.learning.task import COLUMNS, TRACKED_NAMES
 from slotwise.runs.session import Observer, RunEnd
@@ -161,12 +162,11 @@ def values_of(point: Point) -> dict[str, float]:
 def import_library(module: str) -> ModuleType:
     """Import a module of a tracker's library, or raise a UserError that names the extra to install."""
     library = module.partition(".")[0]
+    require(library)
     try:
         return import_module(module)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0] == library
-        problem = "is not installed:" if missing else f"cannot be imported: {error};"
-        raise UserError(f"{library} {problem} pip install 'slotwise[{library}]'") from None
+    except ModuleNotFoundError as error:  # of a package that it needs itself
+        raise UserError(f"{library} cannot be imported: {error}; {pip_command(library)}") from None
 
 
 def one_line(error: Exception) -> str:

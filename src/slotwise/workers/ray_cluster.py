@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import version
 from threading import Event, Lock, Thread
 from typing import Any
 
 from slotwise.base.errors import InputError, UserError
+from slotwise.base.extras import installed_version
 from slotwise.workers.pool import ClusterLost, Failure, WorkerLost, WorkersGone
 from slotwise.workers.ray_connection import answers, connect
 from slotwise.workers.shared_object import pickled
@@ -165,7 +165,7 @@ class RayWorker:
                 raise WorkersGone(f"no node of the cluster at {self._cluster.head} can start a worker")
 
         node, installed = self._wait(self._actor.hello, check=check)
-        if installed != (here := version("slotwise")):
+        if installed != (here := installed_version()):
             raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
         self._count(loaded=True)
 
@@ -215,7 +215,7 @@ class RayHost:
 
     def hello(self) -> tuple[str, str]:
         """Return the name of the node and its version of slotwise."""
-        return platform.node(), version("slotwise")
+        return platform.node(), installed_version()
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Return what a method of the object returns, or a Failure."""

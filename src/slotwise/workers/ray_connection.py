@@ -13,11 +13,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from slotwise.base.errors import InputError, UserError
+from slotwise.base.extras import require
 
 PROBE_TIMEOUT = 4.0  # seconds
 SETTINGS = {
@@ -47,8 +47,7 @@ def connect(address: str) -> tuple[Any, str]:
 
     Return the ray module, which is connected then, and the address of the head.
     """
-    if find_spec("ray") is None:
-        raise UserError("Ray is not installed: pip install 'slotwise[ray]'")
+    require("ray")
     given = (os.environ.get("RAY_ADDRESS") or "auto") if address == "auto" else address
     known = _recorded_address() if given == "auto" else given
     needs_token = False

@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from ipaddress import ip_address
 from math import inf
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slotwise.base.errors import ConflictError, InputError, MissingError, UserError
+from slotwise.base.extras import is_installed, require
 from slotwise.base.files import load_toml
 from slotwise.live.protocol import Topics
 
@@ -88,8 +88,7 @@ class BrokerOptions:
 
     def login(self, client: str, default: str | None = None) -> Broker | None:
         """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None."""
-        if find_spec("aiomqtt") is None:
-            raise UserError("aiomqtt is not installed: pip install 'slotwise[device]' or 'slotwise[mqtt]'")
+        require("aiomqtt", "paho")
         address = self.broker or (None if self.credentials else default)
         given = [name for name in ("user", "password_file", "ca") if getattr(self, name) is not None]
         if given and self.credentials is not None:
@@ -106,9 +105,7 @@ class BrokerOptions:
         elif address is None:
             if given:
                 raise InputError(given[0], getattr(self, given[0]), "given together with broker")
-            if find_spec("amqtt") is None:
-                hint = "pip install 'slotwise[mqtt]', or name a broker"
-                raise UserError(f"amqtt, the embedded broker, is not installed: {hint}")
+            require("amqtt", otherwise="name a broker")  # amqtt is the embedded one
             return None
         else:
             # MQTT has no password without a user: the login would be anonymous.
@@ -215,7 +212,7 @@ def _password(path: Path) -> str:
 
 def _common_name(certificate: Path | None) -> str:
     """Return the owner of a certificate; one that cannot be read is reported when it is used."""
-    if certificate is None or find_spec("cryptography") is None:  # a small device may not have it
+    if certificate is None or not is_installed("cryptography"):  # a small device may not have it
         return ""
     from cryptography import x509  # noqa: PLC0415
 
