@@ -42,8 +42,8 @@ COMMANDS = {
     "calibrate": ("live_setup", "Measure the devices of a live run, to plan the next one."),
     "enroll": ("live_setup", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
     "data": (
-        "this_machine",
-        "Get data sets: MNIST comes with slotwise, others are fetched or imported.",
+        "data",
+        "Get data sets, and show who holds which samples: label by device.",
     ),
     "bench": (
         "this_machine",

@@ -1,21 +1,19 @@
-"""The commands data and bench: the data sets on this machine, and its speed."""
+"""The command bench: the speed of this machine."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from slotwise.base.errors import InputError
-from slotwise.cli.flags import AsJson, Quiet, number, whole_number
-from slotwise.data import TITLES, Dataset, FetchedName, dataset_path, fetch_dataset, import_dataset
+from slotwise.cli.flags import AsJson, number, whole_number
 from slotwise.options.checks import whole
 from slotwise.report.tables import table_console
 
@@ -79,30 +77,3 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             shares += [f"{row[f'sgemm_share_{kind}']:.0%}" for kind in ("dense", "needed")]
         table.add_row(row["way"], f"{row['rate']:.0f}", *shares)
     return table
-
-
-OTHERS = ", ".join(TITLES[name] for name in get_args(FetchedName))
-HELP = f"Get data sets. MNIST comes with slotwise; others are fetched or imported once: {OTHERS}."
-data = App(name="data", help=HELP)
-
-NAME = Parameter(help="The data set.")
-FILES = Parameter(help="Folder with the published files; for cifar10 also the binary or python archive.")
-
-
-@data.command
-def fetch(name: Annotated[FetchedName, NAME], /, *, quiet: Quiet = False) -> None:
-    """Download a data set. FEMNIST and Shakespeare need `pip install 'slotwise[datasets]'`."""
-    _report(fetch_dataset(name, progress=not quiet))
-
-
-@data.command(name="import")
-def import_(name: Annotated[FetchedName, NAME], path: Annotated[Path, FILES], /) -> None:
-    """Import a data set from files on this machine."""
-    _report(import_dataset(name, path))
-
-
-def _report(dataset: Dataset) -> None:
-    train, test = len(dataset.train_targets), len(dataset.test_targets)
-    owned = "" if dataset.owners is None else f" of {len(dataset.owner_rows()):,} owners"
-    path = dataset_path(dataset.name)
-    print(f"{dataset.name}: {train} training samples{owned} and {test} test samples, verified, in {path}")

@@ -119,6 +119,11 @@ class PartitionedData(DataSource):
         return PARTITION.name_of(self.partition) or "your own"
 
     @property
+    def partition_text(self) -> str:
+        """The partition with its own options."""
+        return self.partition.describe() if isinstance(self.partition, Partition) else self.partition_name
+
+    @property
     def source(self) -> str:
         """Name of the data set."""
         return self.data

@@ -53,6 +53,10 @@ class GivenRows(Partition):
             raise InputError("partition", "a list", "one list of at least one row for each device")
         object.__setattr__(self, "rows", held)
 
+    def describe(self) -> str:
+        """Return where the rows come from."""
+        return "given rows"
+
     @property
     def sizes(self) -> ListedSizes:
         """How many samples each device holds."""
@@ -81,6 +85,10 @@ class FromPartitioner(Partition):
     def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:  # noqa: ARG002
         """Return the rows of the training samples of each device."""
         return rows_of(self.partitioner, dataset, devices)
+
+    def describe(self) -> str:
+        """Return the class of the partitioner."""
+        return type(self.partitioner).__name__
 
 
 def rows_of(partitioner: Any, dataset: Dataset, devices: int) -> tuple[Rows, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from slotwise.base.errors import InputError
 from slotwise.data.dataset import Dataset
+from slotwise.data.label_counts import LabelCounts
 from slotwise.data.label_divisions import (
     Labels,
     Rows,
@@ -28,7 +29,7 @@ from slotwise.data.label_divisions import (
     shards,
 )
 from slotwise.data.sizes import Count, EqualSizes, Generator, Samples, SizesChoice, TooManySamples
-from slotwise.options import Choice, Range
+from slotwise.options import Choice, Range, table_of
 from slotwise.options.checks import check_fields
 
 
@@ -42,6 +43,18 @@ class Partition(ABC):
     @abstractmethod
     def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:
         """Return the rows of the training samples of each device."""
+
+    def label_counts(self, dataset: Dataset, devices: int, generator: Generator) -> LabelCounts:
+        """Return how many samples of each label each device gets; its `plot` is the picture of papers."""
+        title = f"{dataset.name}, {self.describe()}, {devices:,} devices"
+        return LabelCounts.of(dataset, self(dataset, devices, generator), title)
+
+    def describe(self) -> str:
+        """Return the name of the partition and its options, as in "shards (shards per device 2)"."""
+        name, table = PARTITION.name_of(self), table_of(self)
+        shown = {option: "listed" if isinstance(value, tuple) else value for option, value in table.items()}
+        options = [f"{option.replace('_', ' ')} {value}" for option, value in shown.items()]
+        return f"{name} ({', '.join(options)})" if options else f"{name}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotwise.base.errors import ConflictError, InputError, NoEffectError
 from slotwise.base.machine import total_memory
 from slotwise.base.user_code import describe_value
-from slotwise.data import Dataset
+from slotwise.data import Dataset, LabelCounts
 from slotwise.learning.optimizer import (
     OPTIMIZER,
     RATE_DECAY,
@@ -137,6 +137,10 @@ class DeviceSamples:
     def count(self, device: int) -> int:
         """Return the number of samples of a device."""
         return len(self.rows[device - 1])
+
+    def label_counts(self, title: str = "") -> LabelCounts:
+        """Return how many samples of each label each device holds; its `plot` is the picture of papers."""
+        return LabelCounts.of(self.dataset, self.rows, title)
 
     def batches(self, training: LocalTraining, start: TrainingStart) -> NDArray[np.int32]:
         """Return the rows of the data set, [steps, batch], of one local training."""

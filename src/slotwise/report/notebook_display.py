@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from slotwise.base.errors import InputError
 from slotwise.base.extras import require
 from slotwise.base.user_code import describe_value
+from slotwise.data import LabelCounts
 from slotwise.learning import History, Point
 from slotwise.learning.task import metric_names
 from slotwise.report.colours import BLUE, SCHEDULE_COLOURS, Colour, Subject, schedule_colours
 from slotwise.report.curves import CurveFigure, Line, NamedCurve, loss_and_accuracy
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
+from slotwise.report.partition_figure import partition_figure
 from slotwise.report.plotting import (
     WIDTH,
     clear_frame,
@@ -153,6 +155,7 @@ def _history_figure(history: History) -> Figure:
     return plot_figure(CurveFigure("history", "", "", panels), legend=False)
 
 
+figure_of.register(LabelCounts, partition_figure)
 columns_of.register(Timeline, lambda timeline: {name: getattr(timeline, name) for name in UPLINK_COLUMNS})
 columns_of.register(History, lambda history: point_columns(history.points))
 columns_of.register(RunResult, lambda result: columns_of(result.history))

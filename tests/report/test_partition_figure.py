@@ -1,0 +1,52 @@
+"""Pictures of partitions: which panels they have, and the text for a terminal."""
+
+import numpy as np
+
+from slotwise.data import LabelCounts
+from slotwise.report.partition_figure import partition_figure, partition_text
+from slotwise.report.plotting import save_figure
+
+
+def made(counts: list[list[int]]) -> LabelCounts:
+    array = np.array(counts)
+    return LabelCounts(array, int(array.sum()), int(array.sum()), "made")
+
+
+def test_sizes_are_drawn_only_if_they_differ() -> None:
+    equal, unequal = partition_figure(made([[2, 0], [1, 1]])), partition_figure(made([[2, 0], [1, 3]]))
+    assert [axes.get_title() for axes in equal.axes] == ["made, 2 samples each", ""]  # with a colour bar
+    assert [axes.get_title() for axes in unequal.axes] == ["made", "", ""]
+    assert [text.get_text() for text in equal.axes[0].texts] == ["2", "1", "1"]
+
+
+def test_many_devices_have_no_numbers_and_ticks_at_round_numbers() -> None:
+    figure = partition_figure(made([[1] * 30] * 250))
+    assert not figure.axes[0].texts
+    assert figure.axes[0].get_xticks().tolist() == [1, 50, 100, 150, 200, 250]
+    assert save_figure(figure, "pdf").startswith(b"%PDF")
+
+
+def test_text_has_numbers_if_they_fit() -> None:
+    text = partition_text(made([[1200, 0], [3, 40]]), width=60)
+    assert text.splitlines() == [
+        "made",
+        "1,243 of 1,243 samples; 43 to 1,200 samples and 1 to 2 labels on a device",
+        "",
+        "device       1   2",
+        "label 0  1,200   3",
+        "label 1      ·  40",
+        "samples  1,200  43",
+    ]
+
+
+def test_text_has_shades_in_bands_otherwise() -> None:
+    text = partition_text(made([[8, 0], [4, 4]] * 20), width=40)
+    lines = text.splitlines()[3:]
+    assert lines[:4] == [
+        "         devices 1 to 31",
+        "label 0  " + "█▒" * 15 + "█",
+        "label 1  " + "·▒" * 15 + "·",
+        "samples  " + "█" * 31,
+    ]
+    assert lines[5] == "         devices 32 to 40"
+    assert lines[-1] == "· none, ░ up to 2, ▒ up to 4, ▓ up to 6, █ up to 8 samples; ▁ to █: sizes up to 8"
