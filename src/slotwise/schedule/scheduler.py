@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from slotwise.base.errors import UserError
 from slotwise.fleet import Retransmission
 from slotwise.schedule.link import Link
 from slotwise.schedule.policy import Booking, Delivery
+from slotwise.schedule.ready_queue import AT_ONCE, Instant, ReadyQueue, Update, queue_of
 from slotwise.schedule.scheduler_events import (
     Action,
     Deliver,
@@ -30,9 +30,6 @@ from slotwise.schedule.scheduler_events import (
 )
 from slotwise.schedule.selections import Selection, Waiting, first_ready
 
-_Update = tuple[int, int, int]  # (turn, device, version): the beginning of a `Waiting`
-_AT_ONCE = -1  # a turn before every slot
-
 
 class SchedulerState(NamedTuple):
     """Everything a Scheduler knows at one instant, as plain values."""
@@ -41,8 +38,8 @@ class SchedulerState(NamedTuple):
     absent: list[int]
     booked: dict[int, list[int]]  # the devices that receive each later model
     computing: dict[int, int]  # the model each device trains on
-    ready: list[_Update]  # those that wait for the channel
-    sending: list[_Update]  # uplinks that were granted to devices which are still present
+    ready: list[Update]  # those that wait for the channel
+    sending: list[Update]  # uplinks that were granted to devices which are still present
     senders: list[int]  # the devices that have sent in this round and are still present
     missing: int  # the number of updates the round still lacks
     in_flight: int  # uplinks that take a sub-channel
@@ -88,8 +85,8 @@ class Scheduler:
         self.group_size, self.delivery, self._changes = group_size, delivery, changes
         self.sub_channels, self._link, self._slot = sub_channels, link, 0
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
-        # The heap of ready updates is all that first-ready and planned turns need.
-        self._selection = None if selection is first_ready or delivery.turns else selection
+        # Planned turns decide instead of a selection.
+        self._selection = first_ready if delivery.turns else selection
         self._retransmission = retransmission
         start = SchedulerState(0, list(absent), {}, {}, [], [], [], group_size, 0, broadcasting=False)
         self.restore(start)
@@ -104,7 +101,7 @@ class Scheduler:
             sorted(self._absent),
             {version: list(devices) for version, devices in self._booked.items()},
             dict(self._computing),
-            sorted(self._ready),
+            list(self._ready),
             sorted(self._sending.values()),
             list(self._senders),
             self._missing,
@@ -123,12 +120,14 @@ class Scheduler:
         self._in_flight, self._broadcasting = state.in_flight, state.broadcasting
         self._absent, self._senders = set(state.absent), list(state.senders)
         self._booked = {version: list(devices) for version, devices in state.booked.items()}
-        self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
+        self._computing = dict(state.computing)
         self._recharging = set(state.recharging)
-        self._last_turn = max((turn for turn, _, _ in self._ready), default=_AT_ONCE)
         self._sending = {update[1]: update for update in state.sending}
         self._last_sender, self._lost_in_round = state.last_sender, state.lost_in_round
         self._arrived = {device: (count, last) for device, count, last in state.arrived}
+        self._ready: ReadyQueue = queue_of(self._selection, self._link, self._seen)
+        for turn, device, version in state.ready:
+            self._queue(turn, device, version)
         # The devices that received a model and have not sent since.
         self._busy = {*self._computing, *self._sending, *(device for _, device, _ in self._ready)}
         if state.size is not None:
@@ -178,10 +177,7 @@ class Scheduler:
         return [] if self._broadcasting else self._next()
 
     def _queue(self, turn: int, device: int, version: int) -> None:
-        # The largest turn in the heap. Popping the smallest leaves it as it is until the heap is empty.
-        if not self._ready or turn > self._last_turn:
-            self._last_turn = turn
-        heappush(self._ready, (turn, device, version))
+        self._ready.push((turn, device, version), *self._arrived.get(device, (0, -1)))
 
     def _end_uplink(self, device: int) -> None:
         """Count one of the round's uplinks; its device, if still present, waits for another model."""
@@ -206,12 +202,10 @@ class Scheduler:
             self._computing[device] = version
             self._recharging.add(device)
         elif self._retransmission == "at-once":
-            self._queue(_AT_ONCE, device, version)
+            self._queue(AT_ONCE, device, version)
         else:
             # Behind all that are ready now. With an equal turn the lower index would send first.
-            # Updates leave the heap in order of their turns, so the last one queued stays the largest.
-            last = self._last_turn if self._selection is None else max(self._ready, default=(_AT_ONCE,))[0]
-            self._queue(max(event.slot, last + 1) if self._ready else event.slot, device, version)
+            self._queue(max(event.slot, self._ready.last_turn + 1), device, version)
 
     def _update_presence(self, event: Left | Joined) -> None:
         """Drop all work and bookings of a device that left or joins again, and book one that joins."""
@@ -221,10 +215,7 @@ class Scheduler:
         self._recharging.discard(device)
         self._sending.pop(device, None)
         # A device is in one place only: if it was not computing, it may be in the queue, a sender or booked.
-        if self._computing.pop(device, None) is None:
-            self._ready = [update for update in self._ready if update[1] != device]
-            heapify(self._ready)
-            self._last_turn = max((turn for turn, _, _ in self._ready), default=_AT_ONCE)
+        if self._computing.pop(device, None) is None and not self._ready.remove(device):
             for devices in (self._senders, *self._booked.values()):
                 if device in devices:
                     devices.remove(device)
@@ -253,22 +244,13 @@ class Scheduler:
 
     def _grant(self) -> Grant:
         """Let the device that is chosen send."""
-        # A retransmission at once comes before every choice of the selection.
-        if self._selection is None or self._ready[0][0] == _AT_ONCE:
-            update = heappop(self._ready)
-        else:
-            waiting = self._seen(sorted(self._ready), self._lost_in_round)
-            chosen = self._selection(waiting, self.round, self._last_sender)
-            if chosen not in waiting:
-                raise UserError(f"selection: returned {chosen!r}, which is not one of the waiting updates")
-            update = (chosen[0], chosen[1], chosen[2])
-            self._ready.remove(update)
-            heapify(self._ready)
+        now = Instant(self._slot, self.round, self._last_sender, self._lost_in_round)
+        update = self._ready.pop(now)
         self._in_flight += 1
         self._sending[update[1]], self._last_sender = update, update[1]
         return Grant(update[1], self.round, update[2])
 
-    def _seen(self, updates: Iterable[_Update], lost: int = 0) -> list[Waiting]:
+    def _seen(self, updates: Iterable[Update], lost: int = 0) -> list[Waiting]:
         """Return updates with what a selection sees of their devices and of the channel."""
         now, arrived, link = self.round, self._arrived, self._link
         snr = None if link is None else link.snr_db(self._slot).tolist()
