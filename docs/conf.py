@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "option_pages",
+    "api_pages",
     "link_titles",
 ]
 exclude_patterns = ["_build", "results/*/runs", "results/**/*.html"]
@@ -31,6 +32,9 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"  # types of fields follow from their descriptions
+maximum_signature_line_length = 90
+toc_object_entries_show_parents = "hide"
 napoleon_google_docstring = True
 napoleon_use_ivar = True
 

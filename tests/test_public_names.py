@@ -44,9 +44,10 @@ def test_every_line_of_a_stub_names_one_import() -> None:
 def test_the_page_lists_every_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sphinx")
     monkeypatch.syspath_prepend(str(ROOT / "docs/_extensions"))
-    option_pages = import_module("option_pages")
-    groups = option_pages.name_groups((ROOT / "docs/python.md").read_text(encoding="utf-8"))
-    listed = [name for names in groups.values() for name in names]
+    api_pages = import_module("api_pages")
+    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    listed = api_pages.listed_names(page)
+    assert sorted(name for names in api_pages.by_subject(page).values() for name in names) == sorted(listed)
     assert sorted(name for name in listed if "." not in name) == sorted(NAMES)
     assert set(PACKAGES) == {name.partition(".")[0] for name in listed if "." in name}
 

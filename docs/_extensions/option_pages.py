@@ -1,7 +1,7 @@
 """Sphinx extension: pages made from the code, so that nothing is declared twice.
 
 In the folder reference, `options.md` has every option of a run and of a batch, from the classes that declare
-them, `commands.md` what every command prints with --help, and `api.md` the docstrings of all public names.
+them, and `commands.md` what every command prints with --help.
 """
 
 from __future__ import annotations
@@ -12,16 +12,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from operator import attrgetter
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from sphinx.application import Sphinx
 
-import slotwise
-from slotwise.base.extras import MissingPackage
 from slotwise.batch import BatchSpec
 from slotwise.batch.specification import CASE_NAME
 from slotwise.cli.app import COMMANDS
@@ -32,7 +28,6 @@ from slotwise.runs import RunConfig
 from slotwise.runs.toml_options import file_options
 from slotwise.schedule.costs import Powers
 
-PURPOSES = Path(__file__).parents[1] / "python.md"  # lists the public names by purpose
 WORDS = {int: "whole number", float: "number", str: "text", bool: "yes or no", Path: "file", dict: "table"}
 PROGRAM = "from slotwise.cli import main; main()"
 
@@ -44,13 +39,17 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write each page that has changed."""
-    folder = Path(app.srcdir) / "reference"
-    folder.mkdir(exist_ok=True)
-    for name, lines in (("options", options()), ("commands", commands()), ("api", api())):
-        path, text = folder / f"{name}.md", "\n".join(lines) + "\n"
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+    """Write the pages of options and commands."""
+    write_page(app, "options", options())
+    write_page(app, "commands", commands())
+
+
+def write_page(app: Sphinx, name: str, lines: Iterable[str]) -> None:
+    """Write a page of the folder reference, if it has changed."""
+    path, text = Path(app.srcdir) / "reference" / f"{name}.md", "\n".join(lines) + "\n"
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 def options() -> Iterator[str]:
@@ -124,50 +123,6 @@ def commands() -> Iterator[str]:
             check=True,
         )
         yield from ("", f"## slotwise {name}", "", "```text", done.stdout.strip("\n"), "```")
-
-
-def api() -> Iterator[str]:
-    """Return the page of all public names, in the groups of docs/python.md."""
-    yield "# Docstrings of all public names"
-    yield ""
-    yield "Everything that `import slotwise as sw` gives, in the order of the [list](../python.md)."
-    for title, names in name_groups(PURPOSES.read_text(encoding="utf-8")).items():
-        yield from ("", f"## {title}", "", "```{eval-rst}")
-        for name in names:
-            with suppress(MissingPackage):  # most names of sw.flower
-                yield from _entry(name)
-        yield "```"
-
-
-def name_groups(page: str) -> dict[str, list[str]]:
-    """Return the public names that the tables of a page list, each once, by group.
-
-    The rows of the table of functions are one group; every other row is a group by itself. Names of a package
-    have its name before them, as in rules.Krum.
-    """
-    groups: dict[str, list[str]] = {}
-    for first, rest in re.findall(r"^\| (.*?) \| (.*) \|$", page, re.MULTILINE):
-        package = re.fullmatch(r"`sw\.(\w+)`", first)
-        is_function = not package and first.startswith("`sw.")
-        title = "Functions" if is_function else first[:1].upper() + first[1:]
-        names = re.findall(r"`(?:sw\.)?(\w+)", first if is_function else rest)
-        prefix = f"{package[1]}." if package else ""
-        known = getattr(slotwise, package[1]) if package else slotwise
-        seen = {name for group in groups.values() for name in group}
-        new = [name for name in dict.fromkeys(names) if name in dir(known) and prefix + name not in seen]
-        if new:
-            groups.setdefault(title, []).extend(prefix + name for name in new)
-    return groups
-
-
-def _entry(name: str) -> Iterator[str]:
-    value: Any = attrgetter(name)(slotwise)
-    if inspect.isclass(value) and not get_args(value):
-        yield from (f".. autoclass:: slotwise.{name}", "   :members:", "   :undoc-members:", "")
-    elif inspect.isroutine(value):
-        yield from (f".. autofunction:: slotwise.{name}", "")
-    else:
-        yield from (f".. py:data:: slotwise.{name}", f"   :value: {value}".replace("~", ""), "")
 
 
 def _value(value: Any) -> str:
