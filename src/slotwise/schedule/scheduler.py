@@ -268,13 +268,13 @@ class Scheduler:
         choose = getattr(self.delivery, "participant_selection", None)
         if choose is None:
             return
-        present = (n for n in range(1, self.delivery.devices + 1) if n not in self._absent)
-        left = self._seen((self._slot, device, version) for device in present)
+        candidates = queue_of(choose, self._link, self._seen)
+        for device in range(1, self.delivery.devices + 1):
+            if device not in self._absent:
+                candidates.push((self._slot, device, version), *self._arrived.get(device, (0, -1)))
         last = 0
-        for _ in range(min(self.group_size, len(left))):
-            chosen = choose(left, version, last)
-            left.remove(chosen)
-            last = chosen.device
+        for _ in range(min(self.group_size, len(candidates))):
+            _, last, _ = candidates.pop(Instant(self._slot, version, last, 0))
             yield version, [last]
 
     def _close_round(self) -> Deliver | None:
