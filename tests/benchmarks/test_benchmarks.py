@@ -47,6 +47,7 @@ QUICK = {
             "MEMORY_LIMIT": inf,
         },
     ),
+    "schedule_cases": Tiny("--devices 20 --slots 200 --repeats 1"),
 }
 ONE_THREAD = {"THREADS": 1}  # those of PyTorch wait for each other on a busy machine
 SLOW = {  # they load data, compile networks or start processes
