@@ -21,8 +21,9 @@ from matplotlib.figure import Figure
 
 from slotwise import BatchResults, run_batch
 from slotwise.batch.results import PointResult
+from slotwise.report.curve_axes import mark_losses
 from slotwise.report.curves import LossRange
-from slotwise.report.plotting import WIDTH, clear_frame, figure_style, mark_losses, save_figure
+from slotwise.report.figure_style import PAGE, StyledFigure, figure_file, using_style
 from slotwise.runs import RunConfig, RunFolder
 
 ROOT = Path(__file__).parents[1]
@@ -64,11 +65,10 @@ def draw_means(axes: Axes, groups: Groups, name: str, case: str, style: int) -> 
 
 def figure(*titles: str) -> tuple[Figure, list[Axes]]:
     """Return a figure with a panel for each title."""
-    drawn = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+    drawn = StyledFigure(figsize=(PAGE, 2.7), layout="constrained")
     panels = list(np.atleast_1d(drawn.subplots(1, len(titles))))
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title)
-        clear_frame(axes)
     return drawn, panels
 
 
@@ -260,9 +260,9 @@ def main() -> None:
         folder = options.runs / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         results = run_batch(SPECS / f"{name}.toml", folder, workers=options.workers)
-        with figure_style():
+        with using_style("ieee"):
             drawn = STUDIES[name](folder, results)
-        (RESULTS / f"{name}.png").write_bytes(save_figure(drawn, "png", dpi=200))
+        (RESULTS / f"{name}.png").write_bytes(figure_file(drawn, "png", dpi=200))
         shutil.copy(folder / "results.csv", RESULTS / f"{name}.csv")
         print(table(results, folder, name))
         print(f"wrote {RESULTS / name}.png and .csv")

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_a_metric_of_the_task_is_drawn_and_another_one_is_refused(
     RunFolder.open(finished).write_points([point._replace(metrics={"f1": 0.5}) for point in POINTS])
     out = tmp_path / "curves.svg"
     assert slotwise("show", finished, "--metric", "f1", "--out", out)[0] == 0
-    assert "f1 against slots" in out.read_text(encoding="utf-8")
+    assert ">f1<" in out.read_text(encoding="utf-8")
     code, text, err = slotwise("show", finished, "--metric", "auc", "--out", tmp_path / "other.svg")
     assert (code, text) == (2, "")
     assert err == "slotwise: --metric auc: must be a metric of the results: accuracy, f1\n"
@@ -91,9 +92,51 @@ def test_runs_of_the_same_name_in_different_folders_are_told_apart(
     again.write_points(POINTS)
     out = tmp_path / "curves.svg"
     assert slotwise("show", other, again.path, "--out", out)[0] == 0
+    # Labels of this length are broken into several lines.
+    drawn = re.sub(r"\s|<[^>]*>", "", out.read_text())
+    assert f"{other}:idflS=1" in drawn
+    assert f"{again.path}:idflS=1" in drawn
+
+
+def test_one_panel_in_a_style_with_bands_and_labels(slotwise: Cli, finished: Path, tmp_path: Path) -> None:
+    other = RunFolder.create(tmp_path / "b", RunConfig().with_options(group_size=1, deadline=104, seed=1))
+    other.write_points(POINTS)
+    out = tmp_path / "loss.svg"
+    chosen = ("--style", "ieee", "--panel", "loss", "--x", "seconds", "--slot-seconds", "0.5")
+    chosen += ("--band", "95%", "--labels", "proposed", "--out", out)
+    assert slotwise("show", finished, other.path, *chosen)[0] == 0
     drawn = out.read_text()
-    assert f"{other}: idfl S=1" in drawn
-    assert f"{again.path}: idfl S=1" in drawn
+    assert 'width="252pt"' in drawn  # 3.5 inches
+    assert ">proposed<" in drawn
+    assert ">time (s)<" in drawn
+    assert ">training loss<" in drawn
+    assert "accuracy" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("flags", "blamed"),
+    [
+        (("--panel", "auc"), "--panel auc: must be a metric of the results: loss, accuracy"),
+        (("--panel", "loss", "--metric", "loss"), "--metric cannot be combined with --panel"),
+        (("--band", "std"), "--band std: must be omitted if no curve has several seeds"),
+        (("--x", "seconds"), "--slot-seconds is missing"),
+        (("--x", "joules"), "joules are not known: give the powers"),
+        (("--style", "nature"), "--style nature: must be ieee, or a matplotlib style or file"),
+        (("--labels", "a,b"), "--labels 2: must be 1, one for each of small: idfl S=1"),
+        (("--width", "0"), "--width 0"),
+    ],
+)
+def test_what_a_figure_cannot_show_is_refused(
+    slotwise: Cli, finished: Path, tmp_path: Path, flags: tuple[str, ...], blamed: str
+) -> None:
+    code, out, err = slotwise("show", finished, *flags, "--out", tmp_path / "a.svg")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"slotwise: {blamed}")
+    assert not (tmp_path / "a.svg").exists()
+
+
+def test_options_of_a_figure_need_a_file(slotwise: Cli, finished: Path) -> None:
+    assert slotwise("show", finished, "--style", "ieee")[2].startswith("slotwise: --style needs --out FILE")
 
 
 def test_what_devices_spent_in_a_live_run_is_told_only_if_it_kept_to_the_plan(

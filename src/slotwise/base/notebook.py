@@ -21,9 +21,14 @@ class Displayable:
         """Return the result as a tidy table, or raise a UserError if pandas is not installed."""
         return _display().to_pandas(self)
 
-    def plot(self) -> Figure:
-        """Return a matplotlib figure that belongs to the caller alone; pyplot does not know it."""
-        figure: Figure = _display().plot(self)
+    def plot(self, *, ax: Any = None, **options: Any) -> Figure:
+        """Return a matplotlib figure that belongs to the caller alone; pyplot does not know it.
+
+        Args:
+            ax: Your own axes to draw into, one for each panel.
+            options: panel, x, band, labels, style (``"ieee"``) and width, where they apply.
+        """
+        figure: Figure = _display().plot(self, ax=ax, **options)
         return figure
 
     def _repr_html_(self) -> str:

@@ -15,8 +15,9 @@ from slotwise.base.files import write_atomically, write_csv
 from slotwise.base.observer import BaseObserver
 from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
 from slotwise.batch.executors import Executor, SerialExecutor, make_executor
+from slotwise.batch.figure import batch_figure
 from slotwise.batch.job import BatchObserver, Failure, Job, Run, run_work
-from slotwise.batch.results import BatchResults, batch_figure
+from slotwise.batch.results import BatchResults
 from slotwise.batch.specification import BatchSpec
 from slotwise.data.dataset_cache import missing_notice
 from slotwise.learning.models import NetworkModel

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isnan, nan
+from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slotwise.base.errors import UserError
 from slotwise.base.notebook import Displayable
-from slotwise.batch.axes import Axis, combination_name, full_text
+from slotwise.batch.axes import Axis, full_text
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure
 from slotwise.learning.task import NO_METRICS, metric_names
 from slotwise.report import notebook_display
-from slotwise.report.colours import MOST_LOOKS, LineLook, Subject, line_looks
-from slotwise.report.curves import (
-    Across,
-    CurveFigure,
-    FinalPoint,
-    Line,
-    Panel,
-    check_metric,
-    metric_title,
-)
-from slotwise.runs import RunFolder, SavedRun
+from slotwise.report.colours import Subject
+from slotwise.report.curves import CurveFigure
+from slotwise.report.figure_options import ALL, USUAL, FigureOptions, Labels, X, relabelled
+from slotwise.report.spread import Spread
+from slotwise.runs import RunConfig, RunFolder, SavedRun
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.runs.saved_run import MeasuredPoint
 from slotwise.schedule.costs import Powers
+from slotwise.setting.slot_duration import slot_seconds_of_run
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-MOST_PANELS = 8  # of curves
-MOST_LINES = MOST_LOOKS // 2  # of a panel
 
 
 class PointStatistics(NamedTuple):
@@ -62,7 +55,19 @@ class RunOutcome(NamedTuple):
     curve: tuple[MeasuredPoint, ...] = ()
     statistics: PointStatistics | None = None
     final_metrics: Mapping[str, float] = NO_METRICS  # beside loss and accuracy, medians as theirs
-    subject: Subject = Subject()  # schedule and group size; empty if the run is missing
+    config: RunConfig | None = None  # None if the run is missing
+
+    @property
+    def subject(self) -> Subject:
+        """Schedule and group size; empty if the run is missing."""
+        if self.config is None:
+            return Subject()
+        return Subject(self.config.schedule, self.config.channel.group_size)
+
+    def slot_seconds(self, given: float | None = None) -> float:
+        """Return the seconds of a slot that the run says, or else those ``given``; NaN if neither does."""
+        known = given if self.config is None else slot_seconds_of_run(self.config, given)
+        return nan if known is None else known
 
 
 class PointResult(NamedTuple):
@@ -171,15 +176,51 @@ class BatchResults(Displayable):
         table["seed"] = [row.seed for row in rows]
         return table
 
-    def plot(self, *, metric: str = "loss") -> Figure:
-        """Return the figure of the loss, the accuracy or another metric, as `curve_figure` describes it."""
-        return notebook_display.plot(self.curve_figure(metric))
+    def plot(  # type: ignore[override]
+        self,
+        *,
+        metric: str | None = None,
+        panel: str = ALL,
+        x: X | None = None,
+        band: Spread | None = None,
+        labels: Labels = (),
+        style: str | None = None,
+        width: float | None = None,
+        ax: Axes | Sequence[Axes] | None = None,
+        slot_seconds: float | None = None,
+    ) -> Figure:
+        """Return the figure of the loss, the accuracy or another metric, as `batch_figure` describes it.
 
-    def curve_figure(self, metric: str = "loss") -> CurveFigure:
+        Args:
+            metric: loss (the default), accuracy or another metric, if ``panel`` is all or final.
+            panel: all; final, the final values against the numeric axis; or loss, accuracy or another metric:
+                its curves alone, with a line for each combination.
+            x: Horizontal axis of the curves: slots, seconds, rounds, updates or joules.
+            band: Spread over the seeds: min-max (the default), std, or 95% (confidence interval of the mean).
+            labels: Texts of the legend in its order, or by the old text.
+            style: ieee, or the name or file of a matplotlib style. Default: your matplotlib settings.
+            width: Inches. Default: that of the style; of ieee 3.5 for one panel, 7.16 for several.
+            ax: Your own axes, one for each panel; one alone gets the curves of the metric.
+            slot_seconds: Seconds of a slot, for seconds, unless the runs say it.
+        """
+        if panel == ALL and ax is not None and not isinstance(ax, Iterable):
+            metric, panel = None, metric or "loss"
+        options = FigureOptions(panel=panel, x=x, band=band, style=style, width=width)
+        figure = self.curve_figure(metric, options, slot_seconds)
+        return notebook_display.plot_composed(relabelled(figure, labels) if labels else figure, options, ax)
+
+    def curve_figure(
+        self,
+        metric: str | None = None,
+        options: FigureOptions = USUAL,
+        slot_seconds: float | None = None,
+    ) -> CurveFigure:
         """Return the figure of `batch_figure`; raise a UserError if there is nothing to draw yet."""
+        from slotwise.batch.figure import batch_figure  # noqa: PLC0415  (it reads these results)
+
         if not any(row.outcome.curve for row in self.rows):
             raise UserError("nothing has been evaluated yet; there is nothing to draw")
-        figure = batch_figure(self, metric)
+        figure = batch_figure(self, metric, options, slot_seconds)
         if not figure.panels:
             raise UserError(f"no evaluation has a value of {metric}; there is nothing to draw")
         return figure
@@ -190,9 +231,9 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
     run = SavedRun.find(folder.path)
     if run is None:
         return RunOutcome("missing")
-    curve, subject = run.curve(powers), Subject(run.config.schedule, run.config.channel.group_size)
+    curve = run.curve(powers)
     if run.status != "finished" or not curve:
-        return RunOutcome(run.status, curve, subject=subject)
+        return RunOutcome(run.status, curve, config=run.config)
     schedule = run.schedule.totals
     totals = {name: value for name, value in schedule._asdict().items() if name in PointStatistics._fields}
     statistics = PointStatistics(
@@ -205,7 +246,7 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
         seconds=run.seconds,
         **totals,
     )
-    return RunOutcome(run.status, curve, statistics, run.final_metrics, subject)
+    return RunOutcome(run.status, curve, statistics, run.final_metrics, run.config)
 
 
 def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:
@@ -216,101 +257,3 @@ def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:
 
 def _known(value: float) -> float | None:
     return None if isnan(value) else value
-
-
-Groups = dict[str, list[PointResult]]
-
-
-def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
-    """Return the figure of the loss or another metric, as far as it can be drawn: means over the seeds.
-
-    The numeric axis with the most values is the horizontal one of the final values, and each of its values
-    has a panel of curves. The cases and the other axes are the lines, in the same colours everywhere. Without
-    a numeric axis, the curves are drawn against slots, rounds, updates and joules.
-
-    Raises:
-        InputError: no run has the metric.
-    """
-    check_metric(metric, "loss", "accuracy", *results.metrics)
-    numeric = [axis for axis in results.axes if axis.is_numeric]
-    across = max(numeric, key=lambda axis: len(axis.values), default=None)
-    groups = _groups(results, results.rows, across)
-    means = {label: mean_statistics(rows) for label, rows in groups.items()}
-    losses = {label: mean.final_loss if mean else inf for label, mean in means.items()}
-    drawn = sorted(losses, key=lambda label: losses[label])[:MOST_LINES]
-    # In the order of the groups, not of the losses, which change while runs finish.
-    shown_groups = {label: rows for label, rows in groups.items() if label in drawn}
-    looks = line_looks([_subject(rows) for rows in shown_groups.values()])
-    styles = dict(zip(shown_groups, looks, strict=True))
-    lowest = "lowest" if metric == "loss" else "lowest losses"
-    note = f" (the {len(styles)} {lowest} of {len(groups)})" if len(styles) < len(groups) else ""
-    if across is None:
-        lines = _curve_lines(groups, styles, metric)
-        costs: dict[Across, str] = {"slot": "slots", "round": "rounds", "updates": "updates"}
-        if results.has_joules:
-            costs["joules"] = "joules"
-        panels = [
-            Panel(f"{metric_title(metric)} against {name}{note}", cost, metric, lines)
-            for cost, name in costs.items()
-        ]
-    else:
-        place, values = results.axes.index(across), across.values
-        final = [_final_line(label, groups[label], place, look) for label, look in styles.items()]
-        shown = tuple(line for line in final if line.has(metric))
-        panels = [Panel(f"Final {metric} against {across.title}{note}", "value", metric, shown, across.title)]
-        count = min(len(values), MOST_PANELS)
-        # Evenly spread, with the first and the last value; a numeric axis has at least two.
-        for value in (values[number * (len(values) - 1) // (count - 1)] for number in range(count)):
-            rows = [row for row in results.rows if row.values[place] == value]
-            lines = _curve_lines(_groups(results, rows, across), styles, metric)
-            panels.append(Panel(across.label(value), "slot", metric, lines))
-    return CurveFigure("curves", "", "", tuple(panel for panel in panels if panel.lines))
-
-
-def _groups(results: BatchResults, rows: Sequence[PointResult], without: Axis | None) -> Groups:
-    """Return the rows of each line by its label."""
-    axes = [axis for axis in results.axes if axis is not without]
-    groups: Groups = {}
-    for row in rows:
-        values = [v for axis, v in zip(results.axes, row.values, strict=True) if axis is not without]
-        name = combination_name(row.case, axes, values).replace(",", ", ")
-        if len(axes) == 1 and not row.case and isinstance(values[0], str):
-            name = values[0]  # a word needs no name of its axis
-        groups.setdefault(name or "all points", []).append(row)
-    return groups
-
-
-def _subject(rows: Sequence[PointResult]) -> Subject:
-    """Return the schedule and the group size that all runs of a line share."""
-    schedules = {row.outcome.subject.schedule for row in rows} - {""}
-    sizes = {row.outcome.subject.group_size for row in rows} - {0}
-    return Subject(
-        schedules.pop() if len(schedules) == 1 else "",
-        sizes.pop() if len(sizes) == 1 else 0,
-    )
-
-
-def _curve_lines(groups: Groups, styles: dict[str, LineLook], metric: str) -> tuple[Line, ...]:
-    """Return the curves that have the metric, of the finished seeds, or of all if none is finished."""
-    lines = []
-    for label, rows in groups.items():
-        ended = [row for row in rows if row.outcome.statistics] or rows
-        seeds = tuple(row.outcome.curve for row in ended if row.outcome.curve)
-        if label in styles and seeds:
-            lines.append(Line(label, styles[label].colour, styles[label].dash, seeds))
-    return tuple(line for line in lines if line.has(metric))
-
-
-def _final_line(label: str, rows: Sequence[PointResult], place: int, look: LineLook) -> Line:
-    """Return the final values of each seed, at the values that all seeds have finished."""
-    by_seed: dict[int, dict[float, FinalPoint]] = {}
-    for row in rows:
-        if row.outcome.statistics:
-            value = float(row.values[place])
-            loss, accuracy = row.outcome.statistics.final_loss, row.outcome.statistics.final_accuracy
-            by_seed.setdefault(row.seed, {})[value] = FinalPoint(
-                value, loss, accuracy, row.outcome.final_metrics
-            )
-    shared = sorted(set.intersection(*(set(points) for points in by_seed.values()))) if by_seed else []
-    seeds = tuple(tuple(points[value] for value in shared) for points in by_seed.values() if shared)
-    return Line(label, look.colour, look.dash, seeds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,18 +14,33 @@ from slotwise.base.files import check_writable, json_text, write_atomically
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.results import BatchResults
 from slotwise.cli.batches import results_table
-from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, take_powers, whole_number
-from slotwise.report.plotting import curves_figure, curves_of, draw_curves, picture_kind
+from slotwise.cli.flags import (
+    AsJson,
+    PerDevice,
+    command,
+    flags_of,
+    output,
+    panel,
+    power_flags,
+    take_powers,
+    whole_number,
+)
+from slotwise.options.checks import option_names
+from slotwise.report.curves import CurveFigure
+from slotwise.report.figure_options import FigureOptions
+from slotwise.report.plotting import check_style, curves_figure, curves_of, draw_curves, picture_kind
 from slotwise.report.tables import device_csv, run_as_dict, run_tables, table_console
 from slotwise.runs import SavedRun
 from slotwise.runs.data_identity import changed_data_text, changed_sources
+from slotwise.schedule.costs import Powers
 
 OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
 METRIC = output("Metric to draw: beside the loss for runs (default: accuracy), in its place for a batch.")
 USAGE_CSV = output("Write slots and joules of every device: FILE.csv.", metavar="FILE")
+FIGURE = panel("Figure")
 
 
-@command(*power_flags())
+@command(*flags_of(FigureOptions, FIGURE), *power_flags())
 def show(
     options: dict[str, Any],
     runs: Annotated[list[Path], Parameter(help="Run folders, or the folder of one batch.")],
@@ -40,22 +56,17 @@ def show(
 
     For runs: loss and accuracy, and the costs of the devices.
     """
+    asked = _FigureRequest.take(options, out, metric)
     powers = take_powers(options)
-    if out is not None:
-        picture_kind(out)
-    elif metric is not None:
-        raise UserError("--metric needs --out FILE: it names what the figure shows")
-    for path in (out, usage_csv):
-        if path is not None:
-            check_writable(path)
+    if usage_csv is not None:
+        check_writable(usage_csv)
     if any(BatchFolder(path).is_batch for path in runs):
         if powers is not None or per_device or usage_csv is not None:
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
-        _show_batch(runs, out, "loss" if metric is None else metric, as_json)
+        _show_batch(runs, asked, as_json)
         return
     saved = [SavedRun.read(path) for path in runs]
-    shown = "accuracy" if metric is None else metric
-    figure = None if out is None else curves_figure(curves_of(saved), shown)
+    figure = asked.of_runs(saved, powers)
     costs = [run.costs(powers) for run in saved]
     # A notice, no refusal: each run has a row and a curve of its own, so nothing is averaged.
     uses = [run.data._replace(run=str(run.path)) for run in saved]
@@ -65,29 +76,70 @@ def show(
         print(json_text([run_as_dict(run, own, per_device) for run, own in zip(saved, costs, strict=True)]))
     else:
         table_console().print(*run_tables(saved, costs, per_device=per_device))
-    if out is not None and figure is not None:
-        draw_curves(figure, out)
-        print(f"wrote {out}", file=sys.stderr)
+    asked.write(figure)
     if usage_csv is not None:
         known = {str(run.path): own for run, own in zip(saved, costs, strict=True) if own}
         write_atomically(usage_csv, device_csv(known))
         print(f"wrote {usage_csv}", file=sys.stderr)
 
 
-def _show_batch(folders: list[Path], out: Path | None, metric: str, as_json: bool) -> None:
+@dataclass(frozen=True)
+class _FigureRequest:
+    """The figure that a command line asks for, if it asks for one."""
+
+    out: Path | None
+    metric: str | None
+    options: FigureOptions
+    slot_seconds: float | None
+
+    @classmethod
+    def take(cls, options: dict[str, Any], out: Path | None, metric: str | None) -> _FigureRequest:
+        """Remove the options of the figure from those given, and refuse what has no effect."""
+        given = {name: options.pop(name) for name in option_names(FigureOptions) if name in options}
+        if out is None and (given or metric is not None):
+            name = next(iter(given), "metric")
+            raise UserError(f"--{name} needs --out FILE: it is about the figure")
+        if out is not None:
+            picture_kind(out)
+            check_writable(out)
+        asked = FigureOptions(**given)
+        if asked.style is not None:
+            check_style(asked.style)
+        # The length of a slot is one of the powers, but seconds do without the others.
+        alone = asked.x == "seconds" and set(options) == {"slot_seconds"}
+        length = options.pop("slot_seconds") if alone else options.get("slot_seconds")
+        return cls(out, metric, asked, length)
+
+    def of_runs(self, saved: list[SavedRun], powers: Powers | None) -> CurveFigure | None:
+        """Return the figure of runs; those that differ in seeds only are one curve if a band is chosen."""
+        if self.out is None:
+            return None
+        merge = self.options.band is not None
+        curves = curves_of(saved, powers, self.slot_seconds, merge_seeds=merge)
+        return self.options.applied(curves_figure(curves, self.metric, self.options))
+
+    def write(self, figure: CurveFigure | None) -> None:
+        """Draw a figure to its file."""
+        if self.out is not None and figure is not None:
+            draw_curves(figure, self.out, replace(self.options, labels=()))
+            print(f"wrote {self.out}", file=sys.stderr)
+
+
+def _show_batch(folders: list[Path], asked: _FigureRequest, as_json: bool) -> None:
     if len(folders) > 1:
         raise UserError(f"{folders[0]} and others: a batch is shown by itself")
     results = BatchResults.read(BatchFolder(folders[0]))
-    figure = results.curve_figure(metric) if out is not None else None
+    figure = None
+    if asked.out is not None:
+        figure = results.curve_figure(asked.metric, asked.options, asked.slot_seconds)
+        figure = asked.options.applied(figure)
     if as_json:
         columns = results.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         print(json_text(rows))
     else:
         table_console().print(results_table(results))
-    if out is not None and figure is not None:
-        draw_curves(figure, out)
-        print(f"wrote {out}", file=sys.stderr)
+    asked.write(figure)
 
 
 RUNS = Parameter(

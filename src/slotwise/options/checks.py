@@ -119,7 +119,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
 
 def _checked_list(name: str, value: Any, item_type: Any) -> tuple[Any, ...]:
     """Return a list as a tuple; its items are checked if they are whole numbers, and else by their class."""
-    numbers = {float: "numbers", int: "whole numbers"}.get(item_type, "pairs of numbers")
+    numbers = {float: "numbers", int: "whole numbers", str: "texts"}.get(item_type, "pairs of numbers")
     if not isinstance(value, list | tuple):
         raise InputError(name, _quoted(value), f"a list of {numbers}")
     for item in value if item_type is int else ():

@@ -47,6 +47,8 @@ def from_text(name: str, text: str, hint: Any) -> Any:
     for kind in kinds:
         if kind is dict:
             return table_from_text(name, text)
+        if get_origin(kind) is tuple and get_args(kind)[0] is str:
+            return tuple(part.strip() for part in text.split(",") if part.strip())
         if get_origin(kind) is tuple:
             try:
                 return tuple(read_whole_number(part.strip()) for part in text.split(",") if part.strip())

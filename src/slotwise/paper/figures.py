@@ -78,8 +78,8 @@ def _tradeoff(experiment: Tradeoff, results: Results, seeds: Sequence[int]) -> C
         "Compute slots of one local training, and r, the slots of one uplink or broadcast. "
         "idfl has the free delay. The same dashes: the same slots.",
         (
-            Panel("Loss against slots", "slot", "loss", lines),
-            Panel("Loss against rounds", "round", "loss", lines),
+            Panel("", "slot", "loss", lines),
+            Panel("", "round", "loss", lines),
         ),
     )
 

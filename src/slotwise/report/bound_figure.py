@@ -13,7 +13,7 @@ from rich.table import Table
 
 from slotwise.base.extras import require
 from slotwise.report.colours import BLUE, GREEN, PINK, VERMILLION
-from slotwise.report.plotting import WIDTH, clear_frame, figure_style, save_figure
+from slotwise.report.figure_options import FigureOptions
 from slotwise.report.tables import table_console
 from slotwise.runs.bound_case import BoundCase
 from slotwise.theory.bound import Bound
@@ -33,7 +33,6 @@ CONSTANT_NAMES = {
 STYLES = {"published": (VERMILLION, "--"), "corrected": (GREEN, "-"), "round_robin": (PINK, "-.")}
 MEASURED = BLUE.light
 MOST_POINTS = 300
-HEIGHT = 4.3  # inches
 
 
 def print_case(case: BoundCase) -> None:
@@ -83,25 +82,26 @@ def _table(first: str, *numbers: str) -> Table:
 def bound_figure(case: BoundCase, kind: str) -> bytes:
     """Return the content of a file of ``kind``: png, svg or pdf; the same values give the same bytes."""
     require("matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415  (half a second that most commands do without)
+    # Half a second that most commands do without.
+    from slotwise.report.figure_grid import Grid  # noqa: PLC0415
+    from slotwise.report.figure_style import figure_file  # noqa: PLC0415
 
     setting, measurement = case.setting, case.measurement
     rounds = np.unique(np.rint(np.geomspace(1, setting.rounds, MOST_POINTS)).astype(np.int64))
     bounds = [replace(case, setting=replace(setting, rounds=int(count))).bounds for count in rounds]
-    with figure_style():
-        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-        axes = figure.subplots()
-        for name in STYLES:
-            _draw_theorem(axes, name, rounds, [each[name] for each in bounds])
-        if measurement is not None:
-            # w_k, the model after k rounds, is at k + 1, the number of models up to it.
-            mean, places = measurement.running_mean(), np.array(measurement.rounds) + 1
-            axes.plot(np.arange(1, len(mean) + 1), mean, color=MEASURED, lw=1.8, label="measured mean")
-            dots: dict[str, Any] = {"color": MEASURED, "ms": 3, "mfc": "white", "mew": 0.8}
-            axes.plot(places, measurement.gradient2, "o", label="measured ‖∇f(w$_k$)‖²", **dots)
-        _finish(axes, case)
-        figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    return save_figure(figure, kind)
+    grid = Grid.of(1, FigureOptions())
+    (axes,) = grid.axes
+    for name in STYLES:
+        _draw_theorem(axes, name, rounds, [each[name] for each in bounds])
+    if measurement is not None:
+        # w_k, the model after k rounds, is at k + 1, the number of models up to it.
+        mean, places = measurement.running_mean(), np.array(measurement.rounds) + 1
+        axes.plot(np.arange(1, len(mean) + 1), mean, color=MEASURED, lw=1.8, label="measured mean")
+        dots: dict[str, Any] = {"color": MEASURED, "ms": 3, "mfc": "white", "mew": 0.8}
+        axes.plot(places, measurement.gradient2, "o", label="measured ‖∇f(w$_k$)‖²", **dots)
+    _finish(axes, case)
+    grid.add_legend([line for line in axes.lines if not str(line.get_label()).startswith("_")])
+    return figure_file(grid.figure, kind)
 
 
 def _draw_theorem(axes: Axes, name: str, rounds: NDArray[np.int64], bounds: Sequence[Bound]) -> None:
@@ -133,7 +133,6 @@ def _finish(axes: Axes, case: BoundCase) -> None:
     axes.plot([], [], color="#6f6f6f", linestyle=":", lw=1.0, label="outside a theorem's range")
     axes.set_xlabel("training rounds, K + 1")
     axes.set_ylabel("mean of ‖∇f(w$_k$)‖² over rounds 0 to K")
-    clear_frame(axes)
     axes.set_title(
         f"N = {setting.scenario.devices}, S = {setting.scenario.group_size}, staleness {setting.staleness}, "
         f"step size {setting.learning_rate:g}, batch {setting.batch_size}\n"
@@ -141,5 +140,5 @@ def _finish(axes: Axes, case: BoundCase) -> None:
         f"σ² = {constants.gradient_noise:.3g}, M = {constants.noise_growth:.3g}, "
         f"Γ² = {constants.heterogeneity:.3g}",
         loc="left",
-        weight="normal",
+        fontsize="small",
     )

@@ -77,12 +77,14 @@ def size_colour(group_size: int) -> Colour:
 def line_looks(subjects: Sequence[Subject]) -> list[LineLook]:
     """Return a look for each curve of a figure, no two alike as long as there are enough.
 
-    Curves of several schedules have the colours of those, and dashes if a schedule has several curves. Curves
-    of one schedule with a group size each have the colours of the sizes. All others take the palette.
+    Curves of several schedules, and a single one, have the colours of the schedules, and dashes if a schedule
+    has several curves. Curves of one schedule with a group size each have the colours of the sizes. Others
+    take the palette.
     """
     schedules = Counter(subject.schedule for subject in subjects)
     sizes = Counter(subject.group_size for subject in subjects)
-    if len([name for name in schedules if name]) > 1 and max(schedules.values()) <= len(DASHES):
+    several = len(subjects) == 1 or len(schedules) > 1
+    if several and any(schedules) and max(schedules.values()) <= len(DASHES):
         return _schedule_looks([subject.schedule for subject in subjects])
     if len(sizes) > 1 and 0 not in sizes and max(sizes.values()) == 1:
         return _size_looks([subject.group_size for subject in subjects])

@@ -14,14 +14,16 @@ from slotwise.base.errors import InputError
 from slotwise.learning import Point
 from slotwise.learning.task import NO_METRICS
 from slotwise.report.colours import Colour, Dash, Subject, line_looks
+from slotwise.report.spread import Spread, interval
 from slotwise.runs.saved_run import MeasuredPoint
 
-Across = Literal["slot", "round", "updates", "joules", "value"]
+Across = Literal["slot", "seconds", "round", "updates", "joules", "value"]
 Up = str  # loss, accuracy or a metric of the points
 Numbers = NDArray[np.float64]
 
 AXIS_TITLES = {
     "slot": "time slots",
+    "seconds": "time (s)",
     "round": "training rounds",
     "updates": "updates applied",
     "joules": "joules of all devices",
@@ -29,11 +31,13 @@ AXIS_TITLES = {
     "loss": "training loss",
     "accuracy": "test accuracy (%)",
 }
+ACROSS_NAMES = {"slot": "slots", "round": "rounds", "value": "values"}
+ACROSS_NAMES |= {name: name for name in ("seconds", "updates", "joules")}
 USUAL_TOP = 10.0  # end of a loss axis: four times the loss of guessing among ten classes
 
 
 class Band(NamedTuple):
-    """Mean, lowest and highest value over the seeds at each of ``places`` on the horizontal axis."""
+    """Mean and spread over the seeds at each of ``places`` on the horizontal axis."""
 
     places: Numbers
     mean: Numbers
@@ -69,6 +73,7 @@ class Line:
     colour: Colour
     dash: Dash
     seeds: tuple[Sequence[AnyPoint], ...]
+    slot_seconds: float = nan  # if not known
 
     def has(self, up: Up) -> bool:
         """Return whether any evaluation has a value of it."""
@@ -76,9 +81,10 @@ class Line:
 
     def places(self, across: Across) -> list[Numbers]:
         """Return the positions at which each seed was evaluated."""
-        return [np.array([getattr(p, across) for p in points], dtype=float) for points in self.seeds]
+        name, scale = ("slot", self.slot_seconds) if across == "seconds" else (across, 1.0)
+        return [scale * np.array([getattr(p, name) for p in points], dtype=float) for points in self.seeds]
 
-    def band(self, across: Across, up: Up) -> Band:
+    def band(self, across: Across, up: Up, spread: Spread = "min-max") -> Band:
         """Return values over the seeds at every place where any was evaluated; accuracies in per cent.
 
         Seeds with random fleets are evaluated at different places, so they are interpolated linearly. The
@@ -95,7 +101,7 @@ class Line:
         if not len(shared):
             return Band(shared, shared, shared, shared)
         rows = np.array([np.interp(shared, *curve) for curve in zip(places, values, strict=True)])
-        return Band(shared, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
+        return Band(shared, *interval(rows, spread))
 
 
 class NamedCurve(NamedTuple):
@@ -104,13 +110,14 @@ class NamedCurve(NamedTuple):
     label: str
     seeds: tuple[Sequence[AnyPoint], ...]
     subject: Subject = Subject()
+    slot_seconds: float = nan
 
 
 def coloured(curves: Sequence[NamedCurve]) -> tuple[Line, ...]:
     """Return the lines of a figure, coloured by schedule or group size if they differ in one."""
     looks = line_looks([curve.subject for curve in curves])
     return tuple(
-        Line(curve.label, look.colour, look.dash, curve.seeds)
+        Line(curve.label, look.colour, look.dash, curve.seeds, curve.slot_seconds)
         for curve, look in zip(curves, looks, strict=True)
     )
 
@@ -127,10 +134,10 @@ def metric_title(metric: Up) -> str:
     return metric.capitalize() if metric in ("loss", "accuracy") else metric
 
 
-def check_metric(metric: str, *names: str) -> None:
+def check_metric(metric: str, *names: str, parameter: str = "metric") -> None:
     """Raise an InputError unless ``metric`` is one of ``names``."""
     if metric not in names:
-        raise InputError("metric", metric, f"a metric of the results: {', '.join(names)}")
+        raise InputError(parameter, metric, f"a metric of the results: {', '.join(names)}")
 
 
 MANY_TIMES = 8  # the rounds of one line, compared with those of another
@@ -140,11 +147,16 @@ MANY_TIMES = 8  # the rounds of one line, compared with those of another
 class Panel:
     """One pair of axes; ``across_label`` replaces the usual title of the horizontal one."""
 
-    title: str
+    title: str  # empty if the titles of the axes say it all
     across: Across
     up: Up
     lines: tuple[Line, ...]
     across_label: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The title, or what the axes show."""
+        return self.title or f"{metric_title(self.up)} against {ACROSS_NAMES[self.across]}"
 
     @property
     def across_title(self) -> str:
@@ -182,9 +194,18 @@ class CurveFigure:
     @property
     def losses(self) -> LossRange:
         """Range of the loss axes, the same in all panels."""
-        all_bands = [line.band(panel.across, "loss") for panel in self.panels for line in panel.lines]
+        return self.loss_range("min-max")
+
+    def loss_range(self, spread: Spread) -> LossRange:
+        """Return the range of the loss axes, with bands of this spread.
+
+        Below, a deviation may reach 0 or less, where no loss is, so the axis ends at the lowest mean.
+        """
+        drawn = {id(line): (line, panel.across) for panel in self.panels for line in panel.lines}
+        all_bands = [line.band(across, "loss", spread) for line, across in drawn.values()]
         bands = [band for band in all_bands if len(band.places)]
-        low = min((float(band.low.min()) for band in bands), default=0.1)
+        lowest = (band.low if spread == "min-max" else band.mean for band in bands)
+        low = min((float(values.min()) for values in lowest), default=0.1)
         high = max((float(band.high.max()) for band in bands), default=1.0)
         usual = max((2 * float(np.median(band.mean)) for band in bands), default=0.0)
         top = USUAL_TOP
@@ -199,10 +220,10 @@ def loss_and_accuracy(lines: tuple[Line, ...], metric: str = "accuracy") -> tupl
 
     Another ``metric`` replaces the accuracy, which is left out if there is none, as in a regression.
     """
-    quality = Panel(f"{metric_title(metric)} against slots", "slot", metric, lines)
+    quality = Panel("", "slot", metric, lines)
     has_none = any(any(line.seeds) for line in lines) and not any(line.has(metric) for line in lines)
     return (
-        Panel("Loss against slots", "slot", "loss", lines),
+        Panel("", "slot", "loss", lines),
         *(() if has_none else (quality,)),
-        Panel("Loss against rounds", "round", "loss", lines),
+        Panel("", "round", "loss", lines),
     )

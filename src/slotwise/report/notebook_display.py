@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import singledispatch
 from html import escape
 from math import nan
 from typing import TYPE_CHECKING, Any
 
-from slotwise.base.errors import InputError
+from slotwise.base.errors import InputError, refuse_unknown_name
 from slotwise.base.extras import require
 from slotwise.base.user_code import describe_value
 from slotwise.data import LabelCounts
 from slotwise.learning import History, Point
 from slotwise.learning.task import metric_names
-from slotwise.report.colours import BLUE, SCHEDULE_COLOURS, Colour, Subject, schedule_colours
-from slotwise.report.curves import CurveFigure, Line, NamedCurve, loss_and_accuracy
+from slotwise.options.checks import option_names
+from slotwise.report.colours import SCHEDULE_COLOURS, Subject
+from slotwise.report.curves import CurveFigure, NamedCurve, coloured, loss_and_accuracy
+from slotwise.report.figure_options import ALL, FigureOptions, Labels, X, relabelled
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
 from slotwise.report.partition_figure import partition_figure
-from slotwise.report.plotting import (
-    WIDTH,
-    clear_frame,
-    curves_figure,
-    figure_style,
-    plot_figure,
-    save_figure,
-)
-from slotwise.report.tables import plan_title
-from slotwise.runs import RunResult
+from slotwise.report.plotting import curves_figure, plot_figure, save_figure
+from slotwise.report.spread import Spread
+from slotwise.runs import RunResult, SavedRun
+from slotwise.runs.saved_run import MeasuredPoint, measured_points
 from slotwise.schedule import Timeline
-from slotwise.setting.planning import FleetPlan, Plan, PlanTable
+from slotwise.schedule.costs import Powers
+from slotwise.setting.planning import PlanTable
 
 Columns = Mapping[str, Sequence[Any]]
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
 MOST_ROWS = 10  # of an HTML table
 HTML_SLOTS, HTML_DEVICES = 60, 20  # of an inline Gantt chart
-MOST_LABELS = 10  # below a panel
 NOTEBOOK_DPI = 110
-PLAN_COLOURS = SCHEDULE_COLOURS | {"async and idfl": SCHEDULE_COLOURS["async"]}
 UPLINK_COLUMNS = ("round", "device", "version", "staleness", "start", "end")
 
 
@@ -54,39 +50,111 @@ def to_pandas(value: Any) -> DataFrame:
     return DataFrame(columns_of(value))
 
 
-def plot(value: Any) -> Figure:
-    """Return a result as a figure that a notebook shows."""
-    return _shown(figure_of(value))
+def plot(value: Any, *, ax: Any = None, **options: Any) -> Figure:
+    """Return a result as a figure that a notebook shows, or the figure of the axes that it was drawn into."""
+    figure = figure_of(value, figure_options(**options), ax)
+    return figure if ax is not None else _shown(figure)
 
 
-def plot_curves(results: Mapping[str, History | RunResult], *, metric: str = "accuracy") -> Figure:
+def plot_composed(figure: CurveFigure, options: FigureOptions, ax: Any) -> Figure:
+    """Return a composed figure as one that a notebook shows, or draw it into the axes given."""
+    drawn = plot_figure(figure, options, ax=ax)
+    return drawn if ax is not None else _shown(drawn)
+
+
+def figure_options(**options: Any) -> FigureOptions:
+    """Return the options of a figure; an unknown name is a UserError."""
+    for name in options:
+        refuse_unknown_name("option", name, option_names(FigureOptions))
+    return FigureOptions(**options)
+
+
+Training = History | RunResult | SavedRun
+
+
+def plot_curves(
+    results: Mapping[str, Training | Sequence[Training]],
+    *,
+    metric: str | None = None,
+    panel: str = ALL,
+    x: X | None = None,
+    band: Spread | None = None,
+    labels: Labels = (),
+    style: str | None = None,
+    width: float | None = None,
+    ax: Axes | Sequence[Axes] | None = None,
+    powers: Powers | None = None,
+    slot_seconds: float | None = None,
+) -> Figure:
     """Return one figure with the curves of several trainings, by their labels in the legend.
 
+    Curves of different schedules have the colours of these, and curves of different group sizes theirs.
     Losses far above the usual ones are cut off, with a note above the panel: they would flatten all curves.
 
     Args:
-        results: Trainings by label.
-        metric: What to show beside the training loss: accuracy, test_loss or a metric of your own.
+        results: Trainings by label; several of one label are seeds: a mean with a band.
+        metric: What to show beside the training loss: accuracy (the default), test_loss or one of your own.
+        panel: all, or one panel alone: loss, accuracy or another metric.
+        x: Horizontal axis: slots, seconds, rounds, updates or joules.
+        band: Spread over the seeds: min-max (the default), std, or 95% (confidence interval of the mean).
+        labels: Texts of the legend in its order, or by the old text.
+        style: ieee, or the name or file of a matplotlib style. Default: your matplotlib settings.
+        width: Inches. Default: that of the style; of ieee 3.5 for one panel, 7.16 for several.
+        ax: Your own axes, one for each panel; one alone gets the loss.
+        powers: Watts of the devices, for joules.
+        slot_seconds: Seconds of a slot, for seconds, unless the runs say it.
     """
     if not isinstance(results, Mapping):
         allowed = 'a mapping of label to History or RunResult, such as {"idfl": history}'
         raise InputError("results", describe_value(results), allowed)
     if not results:
         raise InputError("results", "none", "at least one, there is nothing to draw")
-    curves = []
-    for label, result in results.items():
-        history = result.history if isinstance(result, RunResult) else result
-        if not isinstance(history, History):
-            raise InputError("results", f"{label}: {describe_value(result)}", "a History or a RunResult each")
-        curves.append(NamedCurve(label, (history.points,), _subject(label, history)))
-    return _shown(plot_figure(curves_figure(curves, metric)))
+    if panel == ALL and ax is not None and not isinstance(ax, Iterable):
+        panel = "loss" if metric is None else metric
+        metric = None
+    options = FigureOptions(panel=panel, x=x, band=band, style=style, width=width)
+    curves = [_named_curve(label, result, powers, slot_seconds) for label, result in results.items()]
+    figure = curves_figure(curves, metric, options)
+    return plot_composed(relabelled(figure, labels) if labels else figure, options, ax)
 
 
-def _subject(label: str, history: History) -> Subject:
+def _named_curve(label: str, result: Any, powers: Powers | None, slot_seconds: float | None) -> NamedCurve:
+    """Return the curve of one training, or of one with several seeds."""
+    seeds = list(result) if isinstance(result, list | tuple) else [result]
+    for seed in seeds:
+        if not isinstance(seed, Training):
+            allowed = "a History, a RunResult or a SavedRun each, or a list of them, one for each seed"
+            raise InputError("results", f"{label}: {describe_value(seed)}", allowed)
+    if not seeds:
+        raise InputError("results", f"{label}: an empty list", "at least one training for each label")
+    measured = tuple(_measured(seed, powers) for seed in seeds)
+    lengths = {_slot_seconds(seed, slot_seconds) for seed in seeds}
+    return NamedCurve(label, measured, _subject(label, seeds[0]), lengths.pop() if len(lengths) == 1 else nan)
+
+
+def _measured(training: Training, powers: Powers | None) -> tuple[MeasuredPoint, ...]:
+    """Return the evaluations with the updates applied and the joules spent; NaN if they are not known."""
+    if isinstance(training, SavedRun):
+        return training.curve(powers)
+    history = training.history if isinstance(training, RunResult) else training
+    return measured_points(history.points, history.timeline, powers)
+
+
+def _slot_seconds(training: Training, given: float | None) -> float:
+    """Return the seconds of a slot that a run or the caller says; NaN if neither does."""
+    run = SavedRun.find(training.folder) if isinstance(training, RunResult) else training
+    known = run.slot_seconds(given) if isinstance(run, SavedRun) else given
+    return nan if known is None else known
+
+
+def _subject(label: str, training: Training) -> Subject:
     """Return schedule and group size of a training; without a timeline, the schedule that its label names."""
-    if history.timeline is None:
+    if isinstance(training, SavedRun):
+        return Subject(training.config.schedule, training.config.channel.group_size)
+    timeline = training.timeline
+    if timeline is None:
         return Subject(label if label in SCHEDULE_COLOURS else "")
-    return Subject(history.timeline.schedule, history.timeline.scenario.group_size)
+    return Subject(timeline.schedule, timeline.scenario.group_size)
 
 
 def point_columns(points: Sequence[Point]) -> Columns:
@@ -110,9 +178,9 @@ def columns_of(value: Any) -> Columns:
 
 
 @singledispatch
-def figure_of(value: Any) -> Figure:
+def figure_of(value: Any, options: FigureOptions, ax: Any) -> Figure:
     """Return the figure of a result; results of higher layers have a method that composes their curves."""
-    return plot_figure(value.curve_figure())
+    return plot_figure(value.curve_figure(), options, ax=ax)
 
 
 @singledispatch
@@ -122,15 +190,15 @@ def to_html(value: Any) -> str:
 
 
 @figure_of.register(CurveFigure)
-def _curve_figure(figure: CurveFigure) -> Figure:
-    return plot_figure(figure)
+def _curve_figure(figure: CurveFigure, options: FigureOptions, ax: Any) -> Figure:
+    return plot_figure(figure, options, ax=ax)
 
 
 @figure_of.register(Timeline)
-def _timeline_figure(timeline: Timeline) -> Figure:
+def _timeline_figure(timeline: Timeline, options: FigureOptions, ax: Any) -> Figure:
     from slotwise.report.gantt.figure_chart import gantt_figure  # noqa: PLC0415  (loads matplotlib)
 
-    return gantt_figure(compose(timeline))
+    return gantt_figure(compose(timeline), options, ax)
 
 
 @to_html.register(Timeline)
@@ -143,23 +211,21 @@ def _timeline_html(timeline: Timeline) -> str:
     return f'<div role="img" aria-label="{title}" style="overflow-x:auto">{svg[svg.index("<svg") :]}</div>'
 
 
-def _history_colour(history: History) -> Colour:
-    """Return the colour of the schedule, also if it is the only curve."""
-    schedule = _subject("", history).schedule
-    return schedule_colours([schedule])[schedule] if schedule else BLUE
-
-
 @figure_of.register(History)
-def _history_figure(history: History) -> Figure:
-    panels = loss_and_accuracy((Line("training", _history_colour(history), "solid", (history.points,)),))[:2]
-    return plot_figure(CurveFigure("history", "", "", panels), legend=False)
+def _history_figure(history: History, options: FigureOptions, ax: Any) -> Figure:
+    curve = _named_curve("training", history, None, None)
+    if options.panel == ALL and options.x is None:
+        figure = CurveFigure("history", "", "", loss_and_accuracy(coloured([curve]))[:2])
+    else:
+        figure = curves_figure([curve], None, options)
+    return plot_figure(figure, options, ax=ax, legend=False)
 
 
 figure_of.register(LabelCounts, partition_figure)
 columns_of.register(Timeline, lambda timeline: {name: getattr(timeline, name) for name in UPLINK_COLUMNS})
 columns_of.register(History, lambda history: point_columns(history.points))
 columns_of.register(RunResult, lambda result: columns_of(result.history))
-figure_of.register(RunResult, lambda result: figure_of(result.history))
+figure_of.register(RunResult, lambda result, options, ax: figure_of(result.history, options, ax))
 to_html.register(RunResult, lambda run: _html_table(columns_of(run.history), f"Run: {run.status}"))
 
 
@@ -170,46 +236,11 @@ def _plan_columns(plans: PlanTable) -> Columns:
 
 
 @figure_of.register(PlanTable)
-def _plan_figure(plans: PlanTable) -> Figure:
+def _plan_figure(plans: PlanTable, options: FigureOptions, ax: Any) -> Figure:
     require("matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from slotwise.report.plan_figure import plan_figure  # noqa: PLC0415
 
-    if not plans:
-        raise InputError("plans", "none", "at least one, there is nothing to draw")
-    sizes = [plan.scenario.group_size for plan in plans]
-    labels: list[int] = []  # those that have room on a logarithmic axis
-    for size in sorted(sizes):
-        if not labels or size >= (max(sizes) / min(sizes)) ** (1 / MOST_LABELS) * labels[-1]:
-            labels.append(size)
-    with figure_style():
-        figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
-        figure.suptitle(plan_title(plans[0]), fontsize=8)
-        panels = zip(*(_plan_values(plan) for plan in plans), strict=True)
-        titles = ("completed rounds", "staleness (rounds)")
-        for axes, title, values in zip(figure.subplots(1, 2), titles, panels, strict=True):
-            for label in values[0]:
-                colour = PLAN_COLOURS[label].light
-                axes.plot(sizes, [value[label] for value in values], "o-", ms=3.5, color=colour, label=label)
-            axes.set_xscale("log")
-            axes.set_xticks(sizes, [f"{size:,}" if size in labels else "" for size in sizes])
-            axes.set_xticks([], minor=True)
-            axes.set_ylim(bottom=0)
-            axes.set(xlabel="group size", ylabel=title)
-            axes.yaxis.set_major_formatter("{x:,g}")
-            clear_frame(axes)
-            axes.legend(frameon=False)
-    return figure
-
-
-def _plan_values(plan: Plan | FleetPlan) -> tuple[dict[str, float], dict[str, float]]:
-    """Return rounds and staleness by the label of their line."""
-    if isinstance(plan, FleetPlan):
-        names = ("async", "idfl", "sync")
-        rounds: dict[str, float] = {name: plan.schedules[name].rounds for name in names}
-        return rounds, {name: plan.schedules[name].mean_staleness for name in names[:2]}
-    figures = plan.figures()
-    rounds = {"async and idfl": figures["rounds"], "sync": figures["sync_rounds"]}
-    return rounds, {"async": figures["staleness_async"], "idfl": figures["staleness_idfl"]}
+    return plan_figure(plans, options, ax)
 
 
 def _html_table(columns: Columns, caption: str = "") -> str:

@@ -156,7 +156,7 @@ def curve_figure(figure: CurveFigure) -> Html:
     if not figure.lines:
         return Html(f'{start}<p class="quiet">No curves yet.</p></figure>')
     spoken = (
-        f"{figure.title}. {panel.title}: {panel.up_title} against {panel.across_title}"
+        f"{figure.title}. {panel.heading}: {panel.up_title} against {panel.across_title}"
         for panel in figure.panels
     )
     panels = "\n".join(f'<div class="panel" role="img" aria-label="{escape(s)}"></div>' for s in spoken)
@@ -182,7 +182,7 @@ def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
     lines = {id(line): line for panel in figure.panels for line in panel.lines}
     numbers = {key: number for number, key in enumerate(lines)}
     panels = [
-        {name: getattr(panel, name) for name in ("title", "across", "up")}
+        {"title": panel.heading, "across": panel.across, "up": panel.up}
         | {"lines": [numbers[id(line)] for line in panel.lines], "log": panel.has_log_rounds}
         for panel in figure.panels
     ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.base.extras import require
 from slotwise.data.label_counts import LabelCounts
-from slotwise.report.plotting import WIDTH, figure_style
+from slotwise.report.figure_options import USUAL, FigureOptions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,31 +25,35 @@ SHADES = "·░▒▓█"  # the first for none
 BARS = "▁▂▃▄▅▆▇█"
 COLOURS = "Blues"
 LIGHTEST = 0.15  # share of the largest count by which the colours start above white
-TITLE_LETTERS = 100  # in a line
 DARK = 0.6  # share of the largest count from which numbers are white
 
 
-def partition_figure(counts: LabelCounts) -> Figure:
-    """Return a figure: the sizes of the devices as bars, and below them a map of label × device."""
-    require("matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415  (half a second that most commands do without)
+def partition_figure(counts: LabelCounts, options: FigureOptions = USUAL, ax: Axes | None = None) -> Figure:
+    """Return a figure: the sizes of the devices as bars, and below them a map of label × device.
 
-    devices, labels = counts.counts.shape
-    sizes, map_height = counts.sizes, min(max(labels, 5), 30) * LABEL_HEIGHT
-    unequal = sizes.min() < sizes.max()
-    title = fill(counts.title if unequal else f"{counts.title}, {sizes[0]:,} samples each", TITLE_LETTERS)
+    In axes of your own only the map is drawn.
+    """
+    require("matplotlib")
+    # Half a second that most commands do without.
+    from slotwise.report.figure_grid import figure_width, fitting_letters  # noqa: PLC0415
+    from slotwise.report.figure_style import StyledFigure, figure_of_axes, using_style  # noqa: PLC0415
+
+    if ax is not None:
+        options.refuse_own_figure()
+        _draw_map(ax, counts)
+        return figure_of_axes(ax)
+    labels, sizes = counts.counts.shape[1], counts.sizes
+    unequal, map_height = sizes.min() < sizes.max(), min(max(labels, 5), 30) * LABEL_HEIGHT
     heights = (SIZES_HEIGHT, map_height) if unequal else (map_height,)
-    with figure_style():
-        figure = Figure(figsize=(WIDTH, sum(heights) + MARGINS), layout="constrained")
-        *above, below = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[
-            :, 0
-        ]
-        (*above, below)[0].set_title(title)
-        for axes in above:
+    with using_style(options.style):
+        width = figure_width(options, wide=True)
+        figure = StyledFigure(figsize=(width, sum(heights) + MARGINS), layout="constrained")
+        cells = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+        title = counts.title if unequal else f"{counts.title}, {sizes[0]:,} samples each"
+        cells[0].set_title(fill(title, fitting_letters(width)))
+        for axes in cells[:-1]:
             _draw_sizes(axes, sizes)
-        _draw_map(figure, below, counts)
-        if devices <= MOST_NUMBERED and labels <= MOST_LABELS_NUMBERED:
-            _write_numbers(below, counts.counts)
+        _draw_map(cells[-1], counts)
     return figure
 
 
@@ -65,7 +69,7 @@ def _draw_sizes(axes: Axes, sizes: NDArray[np.int64]) -> None:
     axes.tick_params(bottom=False)
 
 
-def _draw_map(figure: Figure, axes: Axes, counts: LabelCounts) -> None:
+def _draw_map(axes: Axes, counts: LabelCounts) -> None:
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     devices, labels = counts.counts.shape
@@ -79,12 +83,13 @@ def _draw_map(figure: Figure, axes: Axes, counts: LabelCounts) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(min(labels, 11), integer=True, steps=[1, 2, 5, 10]))
     if labels <= MOST_LABELS_NUMBERED:
         axes.set_yticks(range(labels))
-    bar = figure.colorbar(drawn, ax=axes, pad=0.01, aspect=30)
+    bar = axes.figure.colorbar(drawn, ax=axes, pad=0.01, aspect=30)
     bar.set_label("samples")
     bar.ax.set_ylim(0, most)
     bar.ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     bar.ax.yaxis.set_major_formatter("{x:,.0f}")
-    bar.outline.set_linewidth(0.4)
+    if devices <= MOST_NUMBERED and labels <= MOST_LABELS_NUMBERED:
+        _write_numbers(axes, counts.counts)
 
 
 def _mark_devices(axes: Axes, devices: int) -> None:
@@ -105,7 +110,7 @@ def _write_numbers(axes: Axes, counts: NDArray[np.int64]) -> None:
         colour = "white" if count > DARK * counts.max() else "black"
         if count:
             text = axes.text(device + 1, label, f"{count:,}", ha="center", va="center", color=colour)
-            text.set_fontsize(6)
+            text.set_fontsize(7)
 
 
 def partition_text(counts: LabelCounts, width: int) -> str:

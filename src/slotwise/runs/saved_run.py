@@ -23,7 +23,7 @@ from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_schedule import SavedSchedule
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Costs, Powers, joules
-from slotwise.setting.slot_duration import powers_of_run
+from slotwise.setting.slot_duration import powers_of_run, slot_seconds_of_run
 
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
@@ -33,11 +33,11 @@ MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, Rec
 
 
 class MeasuredPoint(NamedTuple):
-    """An evaluation with the updates applied and the joules spent up to it; NaN if powers are unknown."""
+    """An evaluation with the updates applied and the joules spent up to it; NaN if they are not known."""
 
     slot: int
     round: int
-    updates: int
+    updates: float
     joules: float
     loss: float
     accuracy: float
@@ -192,17 +192,35 @@ class SavedRun:
             return None
         return Costs.of(planned, powers)
 
+    def slot_seconds(self, given: float | None = None) -> float | None:
+        """Return the seconds of a slot, if the run says them, or else those ``given``."""
+        return slot_seconds_of_run(self.config, given)
+
     def curve(self, powers: Powers | None = None) -> tuple[MeasuredPoint, ...]:
         """Return the evaluations with updates, and with joules if the powers of the devices are known."""
         if not self.points:
             return ()
-        spent = np.full(len(self.points), nan)
-        if powers is not None:
-            spent = joules(self.schedule.usage, powers_of_run(powers, self.config, check=False))
-        return tuple(
-            MeasuredPoint(p.slot, p.round, applied, used, p.loss, p.accuracy, p.metrics)
-            for p, applied, used in zip(self.points, self.schedule.updates, spent.tolist(), strict=True)
-        )
+        known = powers and powers_of_run(powers, self.config, check=False)
+        return _measured_points(self.points, self.schedule, known)
+
+
+def measured_points(
+    points: Sequence[Point], timeline: Timeline | None, powers: Powers | None
+) -> tuple[MeasuredPoint, ...]:
+    """Return evaluations with updates and joules; both are NaN without the timeline."""
+    if timeline is None:
+        return tuple(MeasuredPoint(p.slot, p.round, nan, nan, p.loss, p.accuracy, p.metrics) for p in points)
+    return _measured_points(points, SavedSchedule.of(timeline, points), powers)
+
+
+def _measured_points(
+    points: Sequence[Point], schedule: SavedSchedule, powers: Powers | None
+) -> tuple[MeasuredPoint, ...]:
+    spent = np.full(len(points), nan) if powers is None else joules(schedule.usage, powers)
+    return tuple(
+        MeasuredPoint(p.slot, p.round, applied, used, p.loss, p.accuracy, p.metrics)
+        for p, applied, used in zip(points, schedule.updates, spent.tolist(), strict=True)
+    )
 
 
 def has_run(path: Path) -> bool:

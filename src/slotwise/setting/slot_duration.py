@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from slotwise.radio import RadioOptions
 from slotwise.schedule.costs import Powers
 from slotwise.setting import Setting
@@ -24,10 +26,35 @@ def powers_of_run(powers: Powers, config: Setting, *, check: bool = True) -> Pow
     Raises:
         InputError: the powers say another duration than the run.
     """
-    link, name, slot_ms = config.link, "cpu_slot_ms", config.slot_ms
-    has_slot = isinstance(link, RadioOptions) and link.needs_slot
-    if isinstance(link, RadioOptions) and (has_slot or slot_ms is None):
-        name, slot_ms = "radio_slot_ms", link.slot_ms
+    length = _slot_length(config)
+    return powers.in_slots_of(length.slot_ms, length.option, stated=check and length.stated)
+
+
+def slot_seconds_of_run(config: Setting, given: float | None = None) -> float | None:
+    """Return the seconds of a slot of a run, or those ``given``; None if neither says them.
+
+    Raises:
+        InputError: the run says another duration than is given.
+    """
+    length, powers = _slot_length(config), Powers(computing=0, sending=0, receiving=0, slot_seconds=given)
+    if length.slot_ms is None:
+        return given
+    return powers.in_slots_of(length.slot_ms, length.option, stated=length.stated).slot_seconds
+
+
+class _SlotLength(NamedTuple):
+    """The option that says how long a slot is, its milliseconds, and whether anything but joules needs it."""
+
+    option: str
+    slot_ms: float | None
+    stated: bool
+
+
+def _slot_length(config: Setting) -> _SlotLength:
+    link = config.link
     # Where only joules depend on radio_slot_ms, its default is no statement of the user.
-    stated = check and (has_slot or config.slot_ms is not None)
-    return powers.in_slots_of(slot_ms, name, stated=stated)
+    has_slot = isinstance(link, RadioOptions) and link.needs_slot
+    stated = has_slot or config.slot_ms is not None
+    if isinstance(link, RadioOptions) and (has_slot or config.slot_ms is None):
+        return _SlotLength("radio_slot_ms", link.slot_ms, stated)
+    return _SlotLength("cpu_slot_ms", config.slot_ms, stated)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from slotwise.base.extras import importing
+from slotwise.report.figure_options import USUAL, FigureOptions
+from slotwise.report.figure_style import StyledFigure, figure_file
 from slotwise.report.gantt.chart import ticks
 from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
-from slotwise.report.plotting import figure_style, save_figure
 
 with importing():
     from matplotlib.axes import Axes
@@ -34,13 +35,13 @@ LINE = "#444444"
 
 def gantt_file(picture: Picture, kind: str) -> bytes:
     """Return the content of a picture file; the same timeline gives the same bytes."""
-    return save_figure(gantt_figure(picture), kind, PNG_DOTS)
+    return figure_file(gantt_figure(picture), kind, PNG_DOTS)
 
 
-def gantt_figure(picture: Picture) -> Figure:
+def gantt_figure(picture: Picture, options: FigureOptions = USUAL, ax: Axes | None = None) -> Figure:
     """Return the chart as a figure that belongs to the caller alone."""
-    with figure_style():
-        return _Drawing(picture).figure()
+    del options, ax
+    return _Drawing(picture).figure()
 
 
 class _Drawing:
@@ -61,7 +62,7 @@ class _Drawing:
         self.slot = self.plot_width * POINTS / self.window.slots  # points
 
     def figure(self) -> Figure:
-        figure = Figure(figsize=(self.width, self.height), facecolor="white")
+        figure = StyledFigure(figsize=(self.width, self.height), facecolor="white")
         place = (self.left, self.bottom, self.plot_width, self.plot_height)
         axes = figure.add_axes(tuple(np.divide(place, (self.width, self.height) * 2)))
         axes.set(xlim=self.window, ylim=(0, self.plot_height))
