@@ -16,6 +16,20 @@ def test_show_lists_every_device(slotwise):
     assert len(table["slots_50%"]) == 5
 
 
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [((), "--radio-bits"), (("--radio-bits", 9_000), "--radio-broadcast-bits")],
+)
+def test_bits_that_are_assumed_are_said(slotwise, given, note):
+    radio = ("--devices", 4, "--deadline", 200, "--radio-link", "rate-adaptive")
+    _, out, _ = slotwise("plan", *radio, *given)
+    assert note in out
+    _, out, _ = slotwise("plan", *radio, "--radio-bits", 9_000, "--radio-broadcast-bits", 9_000)
+    assert "--radio" not in out
+    _, out, _ = slotwise("radio", "show", "--devices", 4, *given)
+    assert (note in out) == (note == "--radio-bits")
+
+
 def test_an_exported_trace_gives_the_timeline_of_the_model(slotwise, tmp_path):
     common = ("--devices", 6, "--deadline", 60, "--radio-coherence-slots", 4)
     for more in ((), ("--bits",)):

@@ -249,3 +249,14 @@ def number(hint: Any, tokens: Sequence[Token]) -> float:  # noqa: ARG001
 def whole_numbers(hint: Any, tokens: Sequence[Token]) -> list[int]:  # noqa: ARG001
     """Convert a flag that may be repeated into the list of its numbers."""
     return [_convert(int, [token]) for token in tokens]
+
+
+def assumed_bits(options: Mapping[str, Any], setting: Setting, *, uplinks_only: bool = False) -> str:
+    """Return a note that the bits of an update are the paper's network's; empty if they are given."""
+    if not getattr(setting.link, "lacks_bits", False) or options.get("task"):
+        return ""
+    if options.get("radio_bits") is not None:
+        given = "a broadcast has the bits of the paper's MNIST network; give --radio-broadcast-bits"
+        return "" if uplinks_only else given
+    update, _ = setting.message_bits()
+    return f"an update has {update:,} bits, those of the paper's MNIST network; give --radio-bits or --task"

@@ -17,6 +17,7 @@ from slotwise.base.random_streams import Floats
 from slotwise.cli.flags import (
     AsJson,
     Flag,
+    assumed_bits,
     command,
     output,
     refuse_idle_seed,
@@ -71,6 +72,8 @@ def show(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     console = table_console()
     console.print(columns_table(columns, f"{config.channel.devices:,} devices, uplink"))
     console.print(cell_summary(columns))
+    if note := assumed_bits(options, config, uplinks_only=True):
+        console.print(note)
 
 
 @command(*SHOWN, *UNTIL)

@@ -15,6 +15,7 @@ from slotwise.cli.flags import (
     PANELS,
     AsJson,
     PerDevice,
+    assumed_bits,
     command,
     output,
     power_flags,
@@ -121,6 +122,8 @@ def plan(
     console = table_console()
     for shown in plan_tables(table):
         console.print(shown)
+    if note := assumed_bits(options, config):
+        console.print(note)
     if not table[0].costs:
         console.print("costs skipped for this size; add --usage to compute them")
 
