@@ -8,7 +8,7 @@ choice are compared in compiled code. `queue_of` chooses; a selection of the use
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from heapq import heapify, heappop, heappush
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -250,3 +250,38 @@ def queue_of(
         if selection in (best_channel, proportional_fair):
             return _ByChannel(devices, link, fair=selection is proportional_fair)
     return _Asked(selection, seen)
+
+
+class Candidates:
+    """Devices that may take part in a round; what has not changed since the last choice is kept."""
+
+    def __init__(
+        self, selection: Selection, link: Link | None, seen: Callable[[list[Update], int], list[Waiting]]
+    ) -> None:
+        self._queue = queue_of(selection, link, seen)
+        # A selection of the user's sees slot and version of the choice.
+        self._is_asked = isinstance(self._queue, _Asked)
+        self._changed: dict[int, None] = {}
+
+    def change(self, device: int) -> None:
+        """Note that a device has come, left, or sent another update."""
+        self._changed[device] = None
+
+    def choose(
+        self, count: int, now: Instant, absent: Set[int], arrived: Mapping[int, tuple[int, int]]
+    ) -> Iterator[int]:
+        """Yield the devices that are chosen, one after another, among those that are not absent."""
+        queue = self._queue
+        if self._is_asked:
+            for _, device, _ in queue:
+                self.change(device)
+        turn, version = (now.slot, now.round) if self._is_asked else (0, 0)
+        for device in self._changed:
+            queue.remove(device)
+            if device not in absent:
+                queue.push((turn, device, version), *arrived.get(device, (0, -1)))
+        self._changed, last = {}, 0
+        for _ in range(min(count, len(queue))):
+            _, last, _ = queue.pop(now._replace(last_sender=last))
+            self.change(last)
+            yield last

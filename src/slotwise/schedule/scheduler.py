@@ -15,7 +15,7 @@ from slotwise.base.errors import UserError
 from slotwise.fleet import Retransmission
 from slotwise.schedule.link import Link
 from slotwise.schedule.policy import Booking, Delivery
-from slotwise.schedule.ready_queue import AT_ONCE, Instant, ReadyQueue, Update, queue_of
+from slotwise.schedule.ready_queue import AT_ONCE, Candidates, Instant, ReadyQueue, Update, queue_of
 from slotwise.schedule.scheduler_events import (
     Action,
     Deliver,
@@ -125,6 +125,7 @@ class Scheduler:
         self._sending = {update[1]: update for update in state.sending}
         self._last_sender, self._lost_in_round = state.last_sender, state.lost_in_round
         self._arrived = {device: (count, last) for device, count, last in state.arrived}
+        self._candidates = self._all_candidates()
         self._ready: ReadyQueue = queue_of(self._selection, self._link, self._seen)
         for turn, device, version in state.ready:
             self._queue(turn, device, version)
@@ -163,6 +164,8 @@ class Scheduler:
             elif type(event) is Sent:
                 count, _ = self._arrived.get(event.device, (0, 0))
                 self._arrived[event.device] = (count + 1, self.round)
+                if self._candidates is not None:
+                    self._candidates.change(event.device)
                 self._end_uplink(event.device)
             elif type(event) is Delivered:
                 self._broadcasting = False
@@ -211,6 +214,8 @@ class Scheduler:
         """Drop all work and bookings of a device that left or joins again, and book one that joins."""
         # Work is dropped, but an uplink in flight still counts: its slots are taken until its Lost event.
         device = event.device
+        if self._candidates is not None:
+            self._candidates.change(device)
         self._busy.discard(device)
         self._recharging.discard(device)
         self._sending.pop(device, None)
@@ -263,19 +268,22 @@ class Scheduler:
             seen.append(Waiting(turn, device, version, now - last, count, db, slots, lost))
         return seen
 
+    def _all_candidates(self) -> Candidates | None:
+        """Return the devices that participants are chosen from; None if bookings decide."""
+        selection = getattr(self.delivery, "participant_selection", None)
+        if selection is None:
+            return None
+        candidates = Candidates(selection, self._link, self._seen)
+        for device in range(1, self.delivery.devices + 1):
+            candidates.change(device)
+        return candidates
+
     def _participants(self, version: int) -> Iterator[Booking]:
         """Yield the participants of round ``version``, if the delivery leaves the choice to a selection."""
-        choose = getattr(self.delivery, "participant_selection", None)
-        if choose is None:
-            return
-        candidates = queue_of(choose, self._link, self._seen)
-        for device in range(1, self.delivery.devices + 1):
-            if device not in self._absent:
-                candidates.push((self._slot, device, version), *self._arrived.get(device, (0, -1)))
-        last = 0
-        for _ in range(min(self.group_size, len(candidates))):
-            _, last, _ = candidates.pop(Instant(self._slot, version, last, 0))
-            yield version, [last]
+        if self._candidates is not None:
+            now = Instant(self._slot, version, 0, 0)
+            for device in self._candidates.choose(self.group_size, now, self._absent, self._arrived):
+                yield version, [device]
 
     def _close_round(self) -> Deliver | None:
         """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""
