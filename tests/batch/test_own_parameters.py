@@ -54,6 +54,9 @@ def step(weights, gradient, context, *, scale: float = 1.0):
 def split(dataset, devices, generator, *, first: int = 0):
     return [np.arange(first + 8 * device, first + 8 * device + 8) for device in range(devices)]
 
+def norm(model, task, *, order: int = 2):
+    return float((abs(model) ** order).sum() ** (1 / order))
+
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
 
@@ -103,6 +106,7 @@ KINDS = {
         [1, 3],
     ),
     "link": ({"radio_link": "OWN:link"}, "radio_link_options.slots", [1, 3]),
+    "metric": ({"own_metric": "OWN:norm"}, "own_metric_options.order", [1, 3]),
     "partition": ({"task": None, "partition": "OWN:split"}, "partition_options.first", [0, 9]),
     "step": (
         {"task": None, "samples_per_device": 9, "local_step": "OWN:step"},
@@ -179,7 +183,7 @@ def test_a_parameter_is_an_axis_and_a_column_and_nothing_is_trained_twice(
     found = rows(tmp_path / "out")
     assert [row[parameter] for row in found] == [str(value) for value in values]
     assert [row["status"] for row in found] == ["finished"] * 2
-    assert len({row["final_loss"] for row in found}) == 2
+    assert len({(row["final_loss"], row.get("final_norm")) for row in found}) == 2
     spec = spec_of(options, parameter, values)
     run_batch(spec, tmp_path / "out", executor=SerialExecutor(), observer=again)
     assert again.runs == []

@@ -93,6 +93,9 @@ def split(dataset, devices, generator, *, first: int = 0):
 def policy(seed, *, delay: int = 0):
     return IntentionalDelay(delay=delay)
 
+def norm(model, task, *, order: int = 2):
+    return float((abs(model) ** order).sum() ** (1 / order))
+
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
 
@@ -254,6 +257,8 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "attack_scale": ({"attack": "noise"}, 2.0),
     "bits": ({}, 4),
     "evaluate_every": ({}, 7),
+    "own_metric": ({}, "own_parts:norm"),
+    "own_metric_options": ({"own_metric": "own_parts:norm"}, {"order": 1}),
     "slot_ms": ({}, 5.0),
 }
 CONTEXTS = CHANNEL | FLEET | RADIOS | LEARNING

@@ -40,7 +40,7 @@ PANELS = {
     "rule": panel("Aggregation"),
     "adversary": panel("Attack"),
     "bits": panel("Updates"),
-    "evaluate_every": panel("Evaluation"),
+    **dict.fromkeys(("evaluate_every", "metric"), panel("Evaluation")),
 }
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")

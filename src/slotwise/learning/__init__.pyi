@@ -34,6 +34,8 @@ from slotwise.learning.optimizer import OwnStep as OwnStep
 from slotwise.learning.optimizer import Sgd as Sgd
 from slotwise.learning.optimizer import StepContext as StepContext
 from slotwise.learning.optimizer import StepDecay as StepDecay
+from slotwise.learning.own_metric import NoMetric as NoMetric
+from slotwise.learning.own_metric import OwnMetric as OwnMetric
 from slotwise.learning.randomness import generator as generator
 from slotwise.learning.task import Evaluation as Evaluation
 from slotwise.learning.task import Task as Task

@@ -240,6 +240,13 @@ def as_task(task: Any) -> Task:
     return task if isinstance(task, Task) else _Adapter(task)
 
 
+def bare_task(task: Task) -> Any:
+    """Return the task inside all wrappers, as its author made it."""
+    while isinstance(task, TaskWrapper | _Adapter):
+        task = task.task
+    return task
+
+
 def metric_names(metrics: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
     """Return the names of all metrics, each once, in the order in which they appear."""
     return tuple({name: None for values in metrics for name in values})

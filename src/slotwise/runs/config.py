@@ -25,6 +25,7 @@ from slotwise.learning.attack import AttackChoice, NoAttack
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8
+from slotwise.learning.own_metric import MetricChoice, NoMetric
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, quantised_bits
 from slotwise.learning.task import Task
 from slotwise.options import Range, Shorthand, declared, names_of, resolved
@@ -87,6 +88,7 @@ class RunConfig(Setting):
         bits: Bits of each number of an update; 32 sends it unchanged.
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
             set. Default: a hundredth of the deadline.
+        metric: A metric of your own, if there is one.
     """
 
     shorthands: ClassVar[tuple[type[Shorthand], ...]] = (BitsPerSlot, FleetFile, SamplesPerSlot, Cpu)
@@ -98,6 +100,7 @@ class RunConfig(Setting):
     adversary: AttackChoice = NoAttack()  # noqa: RUF009
     bits: Annotated[int, Range(least=FEWEST_BITS, most=UNQUANTISED)] = UNQUANTISED
     evaluate_every: Annotated[int, Range(least=1, most=LARGEST)] | None = None
+    metric: MetricChoice = NoMetric()  # noqa: RUF009
 
     def __post_init__(self) -> None:
         self._share_seed()

@@ -60,8 +60,9 @@ def build_task(
 
 
 def as_sent(task: Task, config: RunConfig) -> Task:
-    """Return the task with updates as devices send them: those of attackers, and quantised ones."""
+    """Return the task with your own metric, and updates as devices send them: of attackers, and quantised."""
     CheckedTask.of(task).check_devices(config.channel.devices)
+    task = config.metric.measured(task)
     if isinstance(config.adversary, Attack):  # attackers quantise what they send, as all devices do
         task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
@@ -70,6 +71,7 @@ def as_sent(task: Task, config: RunConfig) -> Task:
 def check_task(config: RunConfig) -> None:
     """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
     loaded(config.rule)
+    config.metric.check()
     config.model.check()
     if isinstance(config.model, NetworkModel):
         loaded(config.dataset.partition)
