@@ -31,6 +31,12 @@ def test_a_run_is_a_row_with_its_last_figures(slotwise: Cli, finished: Path) -> 
     assert row.split() == ["small", "finished", "idfl", "1", "2", "104", "1.7500", "45.0%", "█▁▃"]
 
 
+def test_a_folder_of_runs_is_refused_with_the_name_of_one(slotwise: Cli, finished: Path) -> None:
+    code, _, err = slotwise("show", finished.parent)
+    assert code == 2
+    assert f"not a run or a batch, but a folder of them: name one, such as {finished}" in err
+
+
 def test_a_huge_loss_leaves_room_for_the_other_columns(slotwise: Cli, finished: Path) -> None:
     RunFolder.open(finished).write_points([*POINTS[:2], Point(104, 2, 3.1118927e31, 0.45, 1)])
     _, out, _ = slotwise("show", finished)

@@ -53,6 +53,14 @@ def played(link: Any) -> Any:
     return simulate(SCENARIO, Asynchronous(selection=best_channel), link=link, rounds=3)
 
 
+@pytest.mark.parametrize("method", ["uplink", "broadcast", "snr_db"])
+def test_an_error_in_a_link_is_one_line_with_its_place(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OwnLink, method, lambda *_: 1 // 0)
+    match = rf"^link OwnLink: {method}: ZeroDivisionError: .* \(test_checked_link.py, line \d+\)$"
+    with pytest.raises(UserError, match=match):
+        played(OwnLink())
+
+
 @pytest.mark.parametrize("slots", WRONG, ids=repr)
 def test_slots_that_cannot_be_are_refused(slots: Any) -> None:
     for link in (OwnLink(uplink=(slots, False)), OwnLink(broadcast=slots)):
@@ -129,5 +137,5 @@ def test_a_link_cannot_change_the_receivers() -> None:
             receivers.clear()
             return 1
 
-    with pytest.raises(AttributeError):
+    with pytest.raises(UserError, match="AttributeError"):
         played(Sorting())

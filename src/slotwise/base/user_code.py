@@ -25,6 +25,8 @@ _ARGUMENTS = {
     "aggregation": "model, contributions, state",
     "local_step": "weights, gradient, context",
     "partition": "dataset, devices, generator",
+    "radio_link": "scenario, seed",
+    "own_metric": "model, task",
 }
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 

@@ -32,6 +32,7 @@ from slotwise.report.plotting import check_style, curves_figure, curves_of, draw
 from slotwise.report.tables import device_csv, run_as_dict, run_tables, table_console
 from slotwise.runs import SavedRun
 from slotwise.runs.data_identity import changed_data_text, changed_sources
+from slotwise.runs.saved_run import has_run
 from slotwise.schedule.costs import Powers
 
 OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
@@ -65,6 +66,8 @@ def show(
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
         _show_batch(runs, asked, as_json)
         return
+    for path in runs:
+        _refuse_folder_of_runs(path)
     saved = [SavedRun.read(path) for path in runs]
     figure = asked.of_runs(saved, powers)
     costs = [run.costs(powers) for run in saved]
@@ -81,6 +84,16 @@ def show(
         known = {str(run.path): own for run, own in zip(saved, costs, strict=True) if own}
         write_atomically(usage_csv, device_csv(known))
         print(f"wrote {usage_csv}", file=sys.stderr)
+
+
+def _refuse_folder_of_runs(path: Path) -> None:
+    """Raise a UserError that names a run or a batch inside a folder that is neither."""
+    if has_run(path) or not path.is_dir():
+        return
+    inside = [child for child in sorted(path.iterdir()) if has_run(child) or BatchFolder(child).is_batch]
+    if inside:
+        hint = f"name one, such as {inside[0]}, or see all with slotwise explore {path}"
+        raise UserError(f"{path}: not a run or a batch, but a folder of them: {hint}")
 
 
 @dataclass(frozen=True)

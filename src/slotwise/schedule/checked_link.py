@@ -73,7 +73,7 @@ class CheckedLink:
     @cached_property
     def planned_slots(self) -> Sequence[int]:
         """The link's planned slots, as integers."""
-        found: Any = self._link.planned_slots
+        found: Any = self._ask("planned_slots")
         if not isinstance(found, Sequence | np.ndarray) or len(found) != self._devices:
             raise self._wrong("planned_slots", f"{self._devices} numbers, one for each device", found)
         return tuple(self._whole("planned_slots", slots) for slots in found)
@@ -81,22 +81,38 @@ class CheckedLink:
     @cached_property
     def planned_broadcast_slots(self) -> int:
         """The link's planned slots of a broadcast."""
-        return self._whole("planned_broadcast_slots", self._link.planned_broadcast_slots)
+        return self._whole("planned_broadcast_slots", self._ask("planned_broadcast_slots"))
 
     def uplink(self, device: int, slot: int, attempt: int) -> Transmission:
         """Return the slots of an uplink, and whether it is lost; a pair is accepted."""
-        found: Any = self._link.uplink(device, slot, attempt)
+        try:
+            found: Any = self._link.uplink(device, slot, attempt)
+        except Exception as error:  # not by `_ask`: this is called most often
+            raise self._failed("uplink", error) from error
         if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], bool | np.bool_):
             raise self._wrong("uplink", "a Transmission: slots, and whether it is lost", found)
         return Transmission(self._whole("uplink", found[0]), bool(found[1]))
 
     def broadcast(self, receivers: Sequence[int], slot: int) -> int:
         """Return the slots of a broadcast; the link gets the receivers as a tuple, which it cannot change."""
-        return self._whole("broadcast", self._link.broadcast(tuple(receivers), slot))
+        return self._whole("broadcast", self._ask("broadcast", tuple(receivers), slot))
 
     def snr_db(self, slot: int) -> Floats:
         """Return a copy of the SNRs of all devices."""
-        return self._decibels("snr_db", self._link.snr_db(slot), (self._devices,))
+        return self._decibels("snr_db", self._ask("snr_db", slot), (self._devices,))
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """Return an attribute of the link, or what a method of that name returns."""
+        try:
+            found = getattr(self._link, name)
+            return found(*arguments) if arguments else found
+        except Exception as error:
+            raise self._failed(name, error) from error
+
+    def _failed(self, name: str, error: Exception) -> UserError:
+        if isinstance(error, UserError):
+            return error
+        return UserError(f"link {type(self._link).__name__}: {name}: {describe_error(error)}")
 
     def _decibels(self, method: str, found: Any, shape: tuple[int, ...]) -> Floats:
         numbers = isinstance(found, np.ndarray) and found.dtype.kind in "iuf"
@@ -127,22 +143,22 @@ class CheckedBlockLink(CheckedLink):
     @cached_property
     def coherence_slots(self) -> int:
         """Slots of a block."""
-        return self._whole("coherence_slots", self._link.coherence_slots)
+        return self._whole("coherence_slots", self._ask("coherence_slots"))
 
     @cached_property
     def fixed_slots(self) -> int:
         """Slots of every uplink; 0 if the rate adapts."""
-        return self._whole("fixed_slots", self._link.fixed_slots, 0)
+        return self._whole("fixed_slots", self._ask("fixed_slots"), 0)
 
     @cached_property
     def update_bits(self) -> int:
         """Bits of one update."""
-        return self._whole("update_bits", self._link.update_bits, 0 if self.fixed_slots else 1)
+        return self._whole("update_bits", self._ask("update_bits"), 0 if self.fixed_slots else 1)
 
     @cached_property
     def give_up_slots(self) -> int:
         """Slots after which an uplink is given up."""
-        return self._whole("give_up_slots", self._link.give_up_slots, 0 if self.fixed_slots else 1)
+        return self._whole("give_up_slots", self._ask("give_up_slots"), 0 if self.fixed_slots else 1)
 
     @property
     def draws(self) -> RayleighDraws | None:
@@ -151,7 +167,7 @@ class CheckedBlockLink(CheckedLink):
 
     def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
         """Return copies of the tables."""
-        found: Any = self._link.tables(first_block, blocks)
+        found: Any = self._ask("tables", first_block, blocks)
         if not isinstance(found, tuple) or len(found) != 2:
             raise self._wrong("tables", "two arrays: SNRs and bits", found)
         snr_db, bits = found

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.base.errors import InputError, MissingError
+from slotwise.base.errors import InputError, MissingError, NoEffectError
 from slotwise.base.frozen import EqualByNumbers
 from slotwise.schedule.timeline import Column, Timeline, Trainings, departures
 
@@ -84,6 +84,8 @@ def powers_in(given: Mapping[str, float]) -> Powers | None:
     """Return the powers in a table of options: power_computing and so on, and slot_seconds; None if empty."""
     if not given:
         return None
+    if [*given] == ["slot_seconds"]:
+        raise NoEffectError("slot_seconds", given["slot_seconds"], "without power_computing")
     for name in ("power_computing", "power_sending", "power_receiving"):
         if name not in given:
             raise MissingError(name, "given in watts, like the other powers")
