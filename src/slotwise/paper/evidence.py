@@ -73,13 +73,15 @@ class Results:
     def curve(self, run: Run) -> Curve:
         """Return the curve of a run; it has no points if the run is missing."""
         if run not in self._curves:
-            saved = SavedRun.find(self._runs / run.name)
-            # The name of a run does not say all options: a folder with others is no evidence.
-            if saved is None or saved.config != run.config:
-                self._curves[run] = Curve(run, "missing")
-            else:
-                self._curves[run] = Curve(run, saved.status, saved.points, saved.description)
+            self._curves[run] = self._read(run)
         return self._curves[run]
+
+    def _read(self, run: Run) -> Curve:
+        saved = SavedRun.find(self._runs / run.name)
+        # The name of a run does not say all options: a folder with others is no evidence.
+        if saved is None or saved.config != run.config:
+            return Curve(run, "missing")
+        return Curve(run, saved.status, saved.points, saved.description)
 
     def of_seeds(self, config: RunConfig, seeds: Sequence[int]) -> list[Curve]:
         """Return the curve of a run with each of the seeds."""
@@ -205,7 +207,9 @@ def final_accuracy_text(curves: Sequence[Curve]) -> str:
 
 
 def staleness(config: RunConfig) -> int:
-    """Return d, the staleness of updates once every device has sent: G−1, less the delay of idfl."""
+    """Return d, the staleness of updates once every device has sent: G−1, less the delay of idfl; sync 0."""
+    if config.schedule == "sync":
+        return 0
     delay = free_delay(config.channel) if config.schedule == "idfl" else 0
     return config.channel.groups - 1 - delay
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from slotwise.base.errors import InputError
 from slotwise.batch.job import Run, distinct
@@ -106,6 +106,19 @@ class Curves(Experiment):
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
         return (self.config(schedule, size, seed) for schedule in self.schedules for size in self.group_sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedules(Experiment):
+    """Synchronous, asynchronous and intentional-delay FL at the same group sizes."""
+
+    deadline: int = 50_000
+    group_sizes: tuple[int, ...] = (5, 10)
+    schedules: ClassVar[tuple[Schedule, ...]] = ("sync", *BOTH)
+
+    def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
+        for size, schedule in product(self.group_sizes, self.schedules):
+            yield self.config(schedule, size, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +233,7 @@ CIFAR10: dict[str, Any] = {"data": "cifar10", "group_sizes": (1, 2, 5, 10, 20), 
 PART_OF_CIFAR10 = CIFAR10 | {"deadline": 20_000}  # the runs that the paper does not have
 PAPER: tuple[Experiment, ...] = (
     *SCHEDULE,
+    Schedules(name="schedules-mnist", study="mnist"),
     *_study("mnist"),
     Tradeoff(name="tradeoff", study="mnist"),
     *_study("mnist-model-average", **MODEL_AVERAGE),
@@ -232,15 +246,13 @@ PAPER: tuple[Experiment, ...] = (
     Remedies(name="remedies", study="remedies"),
 )
 
-# A first look in a couple of minutes on two cores: four group sizes, both ways to average.
-SHORT: dict[str, Any] = {"deadline": 3_000, "evaluate_every": 250}
-SHORT_CURVES = SHORT | {"group_sizes": (1, 10, 50, 100)}
+# The beginnings of published runs, evaluated where those are: a minute or two on two cores.
 QUICK: tuple[Experiment, ...] = (
     *SCHEDULE,
-    *_study("mnist", **SHORT_CURVES),
-    Tradeoff(name="tradeoff", study="mnist", slots=((50, 1), (50, 5)), **SHORT),
-    _comparison("mnist-model-average", **MODEL_AVERAGE, **SHORT_CURVES),
+    Schedules(name="schedules-mnist", study="mnist", deadline=5_000, evaluate_every=500),
 )
+QUICK_SEEDS = (1, 2, 0)
+"""The published seeds, in the order in which they are trained again; 0 was published with earlier kernels."""
 
 
 def selected(experiments: Iterable[Experiment], names: Iterable[str]) -> tuple[Experiment, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from slotwise.batch.job import Run, distinct
 from slotwise.data import TITLES
 from slotwise.paper.evidence import Results, staleness
-from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Remedies, Tradeoff
+from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Remedies, Schedules, Tradeoff
 from slotwise.report.colours import BLACK, ORANGE, PINK, SKY, LineLook, Subject, line_looks, size_colour
 from slotwise.report.curves import CurveFigure, Line, Panel, loss_and_accuracy
 from slotwise.runs import RunConfig
@@ -21,6 +21,8 @@ SCHEDULE_TITLES = {
 
 def figures_of(experiment: Experiment, results: Results, seeds: Sequence[int]) -> tuple[CurveFigure, ...]:
     """Return the figure of an experiment with the curves there are so far, if it has one."""
+    if isinstance(experiment, Schedules):
+        return (_schedules(experiment, results, seeds),)
     if isinstance(experiment, Tradeoff):
         return (_tradeoff(experiment, results, seeds),)
     if isinstance(experiment, Remedies):
@@ -44,6 +46,25 @@ def _case(experiment: Experiment) -> str:
     """Return the data set, and how the experiment differs from the paper's case."""
     iid = ", IID data" if experiment.partition == "iid" else ""
     return TITLES[experiment.data] + iid + (f", {MODELS.title}" if experiment.reading == MODELS else "")
+
+
+def _schedules(experiment: Schedules, results: Results, seeds: Sequence[int]) -> CurveFigure:
+    """Return one panel for each group size, with the curves of all schedules."""
+    panels = []
+    for size in experiment.group_sizes:
+        own: dict[str, RunConfig] = {one: experiment.config(one, size) for one in experiment.schedules}
+        *ages, last = (str(staleness(config)) for config in own.values())
+        devices = own["sync"].channel.devices
+        title = f"S={size} of {devices} devices a round, d={', '.join(ages)} and {last}"
+        panels.append(Panel(title, "slot", "loss", _lines(results, seeds, own, _schedule_looks(own))))
+    return CurveFigure(
+        experiment.name,
+        f"Three schedules of the same channel: {_case(experiment)}",
+        "sync: the channel is unused while devices compute. async: always used, with updates of outdated "
+        "models. idfl: devices wait for a fresher model where that costs no slot. d: staleness of the "
+        "updates, in rounds.",
+        tuple(panels),
+    )
 
 
 def _comparison(experiment: Curves, results: Results, seeds: Sequence[int]) -> CurveFigure:

@@ -7,21 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.data import TITLES, DataName
-from slotwise.paper.evidence import Results
+from slotwise.paper.evidence import Evidence, Results
+from slotwise.paper.reproduction import Manifest
+from slotwise.paper.study_results import StudyResults
 from slotwise.report.number_text import loss_text
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table
 from slotwise.report.progress import duration
 from slotwise.runs import RunConfig
 from slotwise.runs.config import beyond_the_paper
 from slotwise.schedule.costs import Costs, Powers
-
-if TYPE_CHECKING:
-    from slotwise.paper.reproduction import Manifest
 
 # Options that differ between the runs of a data set, or that only matter with others.
 VARIED = {
@@ -40,17 +38,33 @@ COST_HEADINGS: tuple[str, ...] = (
 )
 
 
-def runs_section(results: Results, runs: Sequence[Run], failures: Sequence[Failure]) -> Section:
+def runs_section(trained: StudyResults, failures: Sequence[Failure]) -> Section:
     """Return a table of all runs, preceded by those that are not finished and why."""
-    reasons = {failure.run.name: failure.reason for failure in failures}
-    unfinished = [run for run in runs if results.curve(run).status != "finished"]
-    parts: list[Content] = [paragraph(f"{len(runs) - len(unfinished)} of {len(runs)} runs are finished.")]
+    reasons, results = {failure.run.name: failure.reason for failure in failures}, trained.results
+    unfinished = [run for run in trained.runs if results.curve(run).status != "finished"]
+    number = len(trained.runs)
+    parts: list[Content] = [paragraph(f"{number - len(unfinished)} of {number} runs are finished.")]
     if unfinished:
         rows = [(run.name, reasons.get(run.name) or _reason(results, run)) for run in unfinished]
         parts += [heading("Not finished"), table(("run", "reason"), rows)]
+    return Section("runs", "Runs", (*parts, _every_run(trained)))
+
+
+def published_section(shown: StudyResults) -> Section:
+    """Return a table of the published runs, and the commands that train them."""
+    text = "The full-length runs that this page shows; slotwise contains their evaluations."
+    seconds = sum(shown.results.curve(run).description["seconds"] for run in shown.runs)
+    lines = tuple(_commands(Path("runs/paper"), shown.manifest, None))
+    took = paragraph(f"They took {duration(seconds)} on a machine with two cores. To train them again:")
+    return Section(
+        "published", "The published runs", (paragraph(text), took, code(*lines), _every_run(shown))
+    )
+
+
+def _every_run(studies: StudyResults) -> Html:
     headings = ("run", "status", "#rounds", "#slot", "#loss", "#accuracy", "#seconds", "model sha256")
-    every_run = table(headings, [_run_row(results, run) for run in runs])
-    return Section("runs", "Runs", (*parts, details(f"All {len(runs)} runs", every_run)))
+    rows = [_run_row(studies.results, run) for run in studies.runs]
+    return details(f"All {len(rows)} runs", table(headings, rows))
 
 
 def _reason(results: Results, run: Run) -> str:
@@ -74,23 +88,18 @@ def _run_row(results: Results, run: Run) -> Sequence[Content]:
 
 
 def making_section(
-    path: Path,
-    manifest: Manifest,
-    results: Results,
-    runs: Sequence[Run],
-    bases: Sequence[RunConfig],
-    powers: Powers | None = None,
+    path: Path, trained: StudyResults, cases: Sequence[Evidence], powers: Powers | None = None
 ) -> Section:
     """Return the commands that repeat the report, the parameters, the machine and the versions."""
-    lines = tuple(_commands(path, manifest, powers))
+    lines = tuple(_commands(path, trained.manifest, powers))
     # What all runs of a data set have in common; the rest is in the names of the runs.
     columns = [
         {
-            **{name: value for name, value in base.options().items() if name not in VARIED},
-            "evaluate_every": base.slots_between_evaluations,
-            "seeds": manifest.seeds(base.dataset.data),
+            **{name: value for name, value in case.base.options().items() if name not in VARIED},
+            "evaluate_every": case.base.slots_between_evaluations,
+            "seeds": case.seeds,
         }
-        for base in bases
+        for case in cases
     ]
     parameters = [(name, *(_value(column[name]) for column in columns)) for name in columns[0]]
     parts = (
@@ -101,9 +110,9 @@ def making_section(
             "runs/*/history.csv."
         ),
         heading("Parameters"),
-        table(("parameter", *(TITLES[base.dataset.data] for base in bases)), parameters),
+        table(("parameter", *(TITLES[case.base.dataset.data] for case in cases)), parameters),
         heading("Machine and versions"),
-        definitions(_machine(results, runs)),
+        definitions(_machine(trained)),
     )
     return Section("making", "How this was made", parts)
 
@@ -128,12 +137,12 @@ def _value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | range) else str(value)
 
 
-def _machine(results: Results, runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
+def _machine(trained: StudyResults) -> Iterator[tuple[str, str]]:
     """Yield the machines, versions and time of the runs, as in their run.json."""
     versions: dict[str, set[str]] = {}
     seconds = 0.0
-    for run in runs:
-        description = results.curve(run).description
+    for run in trained.runs:
+        description = trained.results.curve(run).description
         seconds += description.get("seconds") or 0
         for name, number in description.get("versions", {}).items():
             versions.setdefault(name, set()).add(number)

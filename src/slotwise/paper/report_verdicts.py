@@ -42,7 +42,8 @@ REMEDIES = (
 
 def summary_section(evidence: Iterable[Evidence]) -> Section:
     """Return the final losses and accuracies of async and idfl side by side, for each data set."""
-    return Section("short", "In short", tuple(part for one in evidence for part in _summary(one)))
+    parts = tuple(part for one in evidence for part in _summary(one))
+    return Section("finals", "Final losses and accuracies", parts)
 
 
 def _summary(evidence: Evidence) -> Iterator[Content]:
@@ -147,6 +148,8 @@ class Judged:
 
 def statements_section(judged: Sequence[Judged], notes: Iterable[str]) -> Section:
     """Return the paper's statements, the verdict on each under each reading, and the figures behind it."""
+    if not judged:
+        return Section("claims", "The paper's statements", ())
     parts: list[Content] = [
         paragraph(
             "What the paper says, judged under each reading of what the server averages. The rules are fixed "

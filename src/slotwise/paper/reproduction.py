@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from slotwise.base.errors import InputError
 from slotwise.base.extras import require
@@ -19,7 +20,7 @@ from slotwise.batch.job import Failure, Run, distinct
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
 from slotwise.batch.specification import MOST_SEEDS
 from slotwise.options.checks import whole
-from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
+from slotwise.paper.experiments import PAPER, QUICK, QUICK_SEEDS, Experiment, all_runs, selected
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.schedule.costs import Powers
 
@@ -54,14 +55,13 @@ class Manifest:
         )
 
     def study(self, name: str) -> tuple[Experiment, ...]:
-        """Return a whole study, requested or not: the paper's, if the quick look does not have it."""
-        offered = QUICK if self.quick and any(e.study == name for e in QUICK) else PAPER
-        return tuple(self._at_deadline(experiment) for experiment in offered if experiment.study == name)
+        """Return a whole study of the paper, requested or not."""
+        return tuple(self._at_deadline(experiment) for experiment in PAPER if experiment.study == name)
 
-    def seeds(self, study: str) -> range:
+    def seeds(self, study: str) -> Sequence[int]:
         """Return the seeds of a study."""
         request = self.requests.get(study)
-        return range(request.seeds if request else 1)
+        return seeds_of(self.quick, request.seeds if request else 1)
 
     def runs(self) -> tuple[Run, ...]:
         """Return every training requested so far once, study after study."""
@@ -72,19 +72,37 @@ class Manifest:
         request = self.requests.get(experiment.study)
         return experiment.with_deadline(request.deadline) if request and request.deadline else experiment
 
+    def document(self) -> dict[str, Any]:
+        """Return the manifest as it is written."""
+        return {
+            "quick": self.quick,
+            "studies": {study: vars(request) for study, request in self.requests.items()},
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Manifest:
+        """Return the manifest that was written."""
+        requests = {
+            study: Request(**{**known, "experiments": tuple(known["experiments"])})
+            for study, known in document["studies"].items()
+        }
+        return cls(bool(document["quick"]), requests)
+
     def write(self, folder: BatchFolder) -> None:
         """Write the manifest of a folder."""
-        studies = {study: vars(request) for study, request in self.requests.items()}
-        folder.write_manifest({"quick": self.quick, "studies": studies})
+        folder.write_manifest(self.document())
 
     @classmethod
     def read(cls, folder: BatchFolder) -> Manifest:
         """Read the manifest of a folder; a UserError if it is missing or damaged."""
-        document, requests = folder.read_manifest(), {}
+        document = folder.read_manifest()
         with folder.reading_manifest():
-            for study, known in document["studies"].items():
-                requests[study] = Request(**{**known, "experiments": tuple(known["experiments"])})
-            return cls(bool(document["quick"]), requests)
+            return cls.from_document(document)
+
+
+def seeds_of(quick: bool, number: int) -> Sequence[int]:
+    """Return so many seeds, from 0; for a quick look, of the published ones."""
+    return QUICK_SEEDS[:number] if quick else range(number)
 
 
 def reproduction_folder(path: Path) -> BatchFolder:
@@ -134,9 +152,10 @@ def reproduce(
     Args:
         out: Folder of runs/, figures/ and report.html; created, or resumed.
         experiments: Names of experiments or studies; ``all`` are all of them.
-        quick: Four group sizes and 3000 slots on MNIST instead of the paper's runs.
-        seeds: Number of seeds, from 0; several give a mean and a band.
-        deadline: T, slots of every run. Default: the paper's, and 20,000 for variants of CIFAR-10.
+        quick: Train the beginnings of published runs and compare them; the page shows the published runs.
+        seeds: Number of seeds, from 0; several give a mean and a band. Up to 3 for a quick look.
+        deadline: T, slots of every run. Default: the paper's, 20,000 for variants of CIFAR-10, and 5,000 for
+            a quick look.
         workers: Parallel local trainings over all runs. Default: all cores. The result is the same.
         powers: Watts of a device; the report has joules then.
         observer: Callbacks.
@@ -145,7 +164,7 @@ def reproduce(
         InputError: a parameter is out of its range, or the folder was made with others.
     """
     require("numba", "matplotlib", "plotly")  # for trainings, figures and the page
-    whole("seeds", seeds, largest=MOST_SEEDS)
+    whole("seeds", seeds, largest=len(QUICK_SEEDS) if quick else MOST_SEEDS)
     executor = ProcessExecutor(workers)
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:
@@ -162,7 +181,7 @@ def reproduce(
     observer, folder = BaseObserver.of(observer), reproduction_folder(Path(out))
     with folder.locked():
         manifest = add_requests(folder, quick, requests)
-        runs = all_runs(chosen, range(seeds))
+        runs = all_runs(chosen, seeds_of(quick, seeds))
         trainable = [run for run in runs if can_train(run)]
         jobs = unfinished(folder, trainable, combined_with=manifest.runs())
         manifest.write(folder)
