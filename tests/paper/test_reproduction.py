@@ -8,7 +8,7 @@ import pytest
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.paper.experiments import PAPER, QUICK, all_runs, selected
+from slotwise.paper.experiments import PAPER, all_runs
 from slotwise.paper.report_page import write_report
 from slotwise.paper.reproduction import (
     Manifest,
@@ -38,6 +38,11 @@ def test_a_folder_remembers_and_joins_requests(folder: BatchFolder) -> None:
     assert {r.config.deadline for e in manifest.experiments()[2:] for r in e.runs(0)} == {500}
     assert (manifest.seeds("cifar10"), manifest.seeds("readings")) == (range(2), range(1))
     assert len(manifest.runs()) == 3 * (6 + 7) + 2 * 5
+
+
+def test_a_quick_look_takes_its_seeds_from_the_published_ones() -> None:
+    assert Manifest(True, {"mnist": Request(None, 2, ("schedules-mnist",))}).seeds("mnist") == (1, 2)
+    assert Manifest(False, {"mnist": Request(None, 2, ("async-mnist",))}).seeds("mnist") == range(2)
 
 
 def test_a_folder_of_something_else_is_refused(folder: BatchFolder) -> None:
@@ -72,22 +77,13 @@ def test_two_at_once_are_refused(folder: BatchFolder) -> None:
         reproduce(folder.path, ["table1"])
 
 
-def test_the_quick_look_has_no_cifar10_but_its_claims_still_know_the_runs_they_need() -> None:
-    manifest = Manifest(True, {"mnist": REQUEST})
-    assert selected(QUICK, ["mnist"])
-    assert {e.name for e in manifest.study("cifar10")} == {
-        "async-cifar10",
-        "idfl-cifar10",
-        "comparison-cifar10",
-    }
-
-
 @pytest.mark.parametrize(
     ("parameters", "refused"),
     [
         ({"experiments": ["figure9"]}, "experiments"),
         ({"experiments": ["cifar10"], "quick": True}, "experiments"),
         ({"seeds": 0}, "seeds"),
+        ({"seeds": 4, "quick": True}, "seeds"),
         ({"deadline": 0}, "deadline"),
         ({"deadline": 100}, "deadline"),
         ({"workers": 0}, "workers"),

@@ -118,15 +118,26 @@ def results_table(results: BatchResults) -> Table:
 
 TRAINED = panel("Experiments")
 SETTINGS = (
-    Flag("seeds", int, "Number of seeds, from 0; several give a mean and a band.", TRAINED, 1),
-    Flag("deadline", int, "T, slots. Default: the paper's, and 20000 for variants of CIFAR-10.", TRAINED),
+    Flag(
+        "seeds", int, "Number of seeds; several give a mean and a band. At most 3 with --quick.", TRAINED, 1
+    ),
+    Flag(
+        "deadline",
+        int,
+        "T, slots. Default: the paper's, 20000 for variants of CIFAR-10, 5000 with --quick.",
+        TRAINED,
+    ),
     WORKERS,
 )
 NAMES = Parameter(
     help="all, a study (mnist, mnist-model-average, cifar10, cifar10-iid, readings, remedies, …) or single "
     "experiments (async-mnist, tradeoff, …). Default: all."
 )
-QUICK = Parameter(help="A first look in minutes: MNIST, four group sizes, 3000 slots.", group=TRAINED)
+QUICK = Parameter(
+    help="In about a minute: train the first slots of six published runs again and compare; the page shows "
+    "all published runs.",
+    group=TRAINED,
+)
 REPORT_OUT = output("Folder of runs/, figures/ and report.html; created, or resumed.", show_default=True)
 
 

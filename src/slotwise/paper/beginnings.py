@@ -21,10 +21,14 @@ HEADINGS = (
     *("run", "#slots", "#evaluations compared", "result", "#agree up to slot"),
     *("#largest difference of the loss", "#of the accuracy"),
 )
+SAME_OPTIONS = (
+    "Runs with the options and seeds of published ones, and with a shorter deadline: up to there a run is "
+    "the beginning of the published one. Losses and accuracies are compared at every evaluation."
+)
 ROUNDING = (
     "Processors add numbers in different orders, which rounds differently. Such differences grow as the "
-    "training goes on, most where the loss jumps: after some thousand slots the curves of one run on two kinds "
-    "of processors part as those of two seeds do."
+    "training goes on, most where the loss jumps: after some thousand slots the curves of one run on two "
+    "kinds of processors part as those of two seeds do."
 )
 
 
@@ -137,7 +141,7 @@ def beginnings_section(beginnings: Sequence[Beginning], figure: CurveFigure) -> 
     """Return the curves over each other, and a table with the largest differences of every run."""
     equal = all(one.is_equal for one in beginnings)
     parts: list[Content] = [
-        beginnings_sentence(beginnings),
+        paragraph(SAME_OPTIONS),
         *([] if equal else [paragraph(ROUNDING, "quiet")]),
         curve_figure(figure),
         table(HEADINGS, [_row(one) for one in beginnings]),

@@ -10,7 +10,7 @@ from slotwise.paper.evidence import Evidence, Missing, mean_text
 from slotwise.paper.experiments import Schedules
 from slotwise.paper.report_verdicts import Judged
 from slotwise.report.number_text import counted
-from slotwise.report.page import Content, Html, html, paragraph
+from slotwise.report.page import Html, html, paragraph
 
 IDEA = (
     "With intentional delay (idfl), a device waits for a fresher model whenever waiting costs no slot of the "
@@ -19,15 +19,22 @@ IDEA = (
 BEST = "4c"  # the statement about the best group sizes
 
 
-def headline(judged: Sequence[Judged]) -> Iterator[Content]:
-    """Yield the idea with its figures, and how many of the paper's statements hold for each data set.
+def idea(judged: Sequence[Judged]) -> Html:
+    """Return what intentional delay does, with the final losses of the three schedules where they are known.
 
     ``judged`` is of the default reading, the paper's equation.
     """
     losses = "".join(sentence for one in judged for sentence in _losses(one.evidence))
-    yield paragraph(Html(f"<strong>{html(IDEA)}</strong>{html(losses)}"))
-    if judged:
-        yield paragraph(" ".join(sentence for one in judged for sentence in _statements(one)))
+    return paragraph(Html(f"<strong>{html(IDEA)}</strong>{html(losses)}"))
+
+
+def verdicts(judged: Sequence[Judged]) -> Html:
+    """Return how many of the paper's statements hold, and the best group sizes."""
+    counts = "; ".join(map(_counts, judged))
+    best = [found.figures[0] for one in judged for found in one.judgements if found.statement.name == BEST]
+    sizes = "".join(f" B{text[1:]}." for text in best)
+    text = f"{counts} (runs collapsed, or seeds disagree).{sizes}"
+    return paragraph(Html(f"<strong>Do the paper's statements hold?</strong> {html(text)}"))
 
 
 def _losses(evidence: Evidence) -> Iterator[str]:
@@ -41,23 +48,21 @@ def _losses(evidence: Evidence) -> Iterator[str]:
         at = " and ".join(f"S={size}" for size in sizes)
         sync, without, with_delay = (" and ".join(texts) for texts in losses.values())
         yield (
-            f" On {_case(evidence)} the final training loss at {at} is {with_delay} with it, {without} "
-            f"without it (asynchronous FL), and {sync} with synchronous FL."
+            f" Final training loss at {at}: {with_delay} with it, {without} without (async), {sync} with "
+            f"synchronous FL ({_case(evidence)})."
         )
 
 
-def _statements(one: Judged) -> Iterator[str]:
-    """Yield how many statements hold, and the best group sizes."""
+def _counts(one: Judged) -> str:
     verdicts = Counter(found.truth for found in one.judgements)
-    opened = f" and {verdicts[None]} stay open (runs collapsed, or seeds disagree)" if verdicts[None] else ""
-    yield (
-        f"Of the paper's {len(one.judgements)} statements on {_case(one.evidence)} {verdicts[True]} hold, "
-        f"{verdicts[False]} do not{opened}."
+    seeds = counted(len(one.evidence.seeds), "seed")
+    return (
+        f"{TITLES[one.data]} ({seeds}): {verdicts[True]} of {len(one.judgements)} hold, {verdicts[False]} do "
+        f"not, {verdicts[None]} not decided"
     )
-    yield from (f"B{found.figures[0][1:]}." for found in one.judgements if found.statement.name == BEST)
 
 
 def _case(evidence: Evidence) -> str:
     base = evidence.base
     slots = f"{base.channel.devices} devices, {base.deadline:,} slots, {counted(len(evidence.seeds), 'seed')}"
-    return f"{TITLES[base.dataset.data]} ({slots})"
+    return f"{TITLES[base.dataset.data]}, {slots}"

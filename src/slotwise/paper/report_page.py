@@ -21,7 +21,7 @@ from slotwise.paper.beginnings import (
 )
 from slotwise.paper.evidence import Results
 from slotwise.paper.experiments import PAPER, TABLE_1, worked_timelines
-from slotwise.paper.headline import headline
+from slotwise.paper.headline import idea, verdicts
 from slotwise.paper.published import PublishedResults, published_manifest
 from slotwise.paper.report_runs import costs_section, making_section, published_section, runs_section
 from slotwise.paper.report_verdicts import (
@@ -47,10 +47,10 @@ TITLE = "Intentional delay in federated learning over a slotted channel"
 HOW = (
     "One server and N devices share a slotted channel. In a round S devices send their updates in turn; the "
     "server averages them and broadcasts the new model. Asynchronous devices (async) train on the model they "
-    "receive right after sending, and send when their turn comes again: the smaller S, the older (staler) the "
-    "model they trained on. With intentional delay (idfl) a device waits for a later model, as long as that "
-    "costs no slot. Below is the paper's example: six devices, two of which send in a round. The rounds end in "
-    "the same slots, and with the delay the updates are fresher."
+    "receive right after sending, and send when their turn comes again: the smaller S, the older (staler) "
+    "the model they trained on. With intentional delay (idfl) a device waits for a later model, as long as "
+    "that costs no slot. Below is the paper's example: six devices, two of which send in a round. The rounds "
+    "end in the same slots, and with the delay the updates are fresher."
 )
 
 
@@ -86,17 +86,22 @@ def write_report(
         *([published_section(shown)] if manifest.quick else []),
         making_section(path, trained, shown.paper_cases or (shown.evidence("mnist"),), powers),
     )
-    lead = (*_lead(shown), *_progress(trained), *([beginnings_sentence(beginnings)] if beginnings else []))
+    lead = (*_progress(trained), *_lead(shown, beginnings))
     filled = tuple(section for section in sections if section.parts)
     page = path / "report.html"
     write_atomically(page, page_parts.render(Page(TITLE, lead, filled, (*shown.figures, *repeated))))
     return page
 
 
-def _lead(shown: StudyResults) -> Iterator[Content]:
-    """Yield the idea in a sentence, the verdicts in another, and the first figure."""
-    yield from headline([one for study, one in shown.judged.items() if study in TITLES])
+def _lead(shown: StudyResults, beginnings: Sequence[Beginning]) -> Iterator[Content]:
+    """Yield the idea, the first figure, what this machine computed, and whether the statements hold."""
+    judged = [one for study, one in shown.judged.items() if study in TITLES]
+    yield idea(judged)
     yield from map(page_parts.curve_figure, shown.figures[:1])
+    if beginnings:
+        yield beginnings_sentence(beginnings)
+    if judged:
+        yield verdicts(judged)
 
 
 def _progress(trained: StudyResults) -> Iterator[Content]:
@@ -110,7 +115,7 @@ def _result_sections(shown: StudyResults, powers: Powers | None) -> Iterator[Sec
     """Yield what the runs show; the schedule first, because everything else follows from it."""
     yield _timeline_section()
     yield _table1_section()
-    yield statements_section(tuple(shown.judged.values()), _notes(shown.manifest))
+    yield statements_section(tuple(shown.judged.values()), _notes(shown))
     yield summary_section(shown.paper_cases)
     yield _curves_section(shown.figures[1:])
     yield costs_section(shown.runs, powers)
@@ -119,15 +124,15 @@ def _result_sections(shown: StudyResults, powers: Powers | None) -> Iterator[Sec
     yield from map(remedies_section, shown.remedies)
 
 
-def _notes(manifest: Manifest) -> Iterator[str]:
+def _notes(shown: StudyResults) -> Iterator[str]:
     """Yield where the runs are not the paper's, and why the claims about CIFAR-10 may be open."""
-    for study, request in manifest.requests.items():
+    for study, request in shown.manifest.requests.items():
         if request.deadline is not None and study in TITLES:
             paper = next(e.deadline for e in PAPER if e.study == study)  # the same in all of a study
             yield f"The {TITLES[study]} runs have T={request.deadline:,}, not the paper's {paper:,}."
-    if "cifar10" not in manifest.requests:
+    if "cifar10" not in shown.manifest.requests:
         yield "The paper's CIFAR-10 case was not requested: slotwise reproduce cifar10."
-    elif not all(can_train(run) for e in manifest.study("cifar10") for run in e.runs(0)):
+    elif not all(can_train(run) or shown.results.curve(run).has_ended for run in shown.runs):
         yield FETCH_CIFAR10
 
 

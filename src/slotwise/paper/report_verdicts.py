@@ -165,7 +165,7 @@ def statements_section(judged: Sequence[Judged], notes: Iterable[str]) -> Sectio
             if not one.evidence.reaches_the_end:
                 sentence += " Shorter than in the paper: statements about the end stay open."
             parts.append(paragraph(sentence))
-        rows = statement_rows(own, lambda one: badge(one.verdict))
+        rows = statement_rows(own, _cell)
         headings = ("", "Statement", *(one.label for one in own))
         parts += [table(headings, rows, "claims"), *(one.figures() for one in own)]
     parts.append(details("Definitions", definitions(DEFINITIONS)))

@@ -6,7 +6,7 @@ for each training; report.html and figures/ are made from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from slotwise.batch.executors import ProcessExecutor
 from slotwise.batch.job import Failure, Run, distinct
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
 from slotwise.batch.specification import MOST_SEEDS
-from slotwise.options.checks import whole
+from slotwise.options.checks import LARGEST, whole
 from slotwise.paper.experiments import PAPER, QUICK, QUICK_SEEDS, Experiment, all_runs, selected
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.schedule.costs import Powers
+
+LONGEST_BEGINNING = min(experiment.deadline for experiment in selected(PAPER, ["mnist"]))
 
 
 @dataclass(frozen=True)
@@ -168,11 +170,7 @@ def reproduce(
     executor = ProcessExecutor(workers)
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:
-        chosen = tuple(experiment.with_deadline(whole("deadline", deadline)) for experiment in chosen)
-        channels = [run.config.channel for run in all_runs(chosen, [0])]
-        needed = max((one.compute_slots + one.communication_slots for one in channels), default=1)
-        if deadline < needed:
-            raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
+        chosen = _with_deadline(chosen, deadline, LONGEST_BEGINNING if quick else LARGEST)
     requests: dict[str, Request] = {}
     for experiment in chosen:  # table and timeline, which train nothing, have no deadline
         slots = None if experiment.study == "schedule" else deadline
@@ -195,3 +193,14 @@ def reproduce(
         report = write_report(folder.path, manifest, failures, figure_files=not stopped, powers=powers)
     skipped = tuple(run for run in runs if run not in trainable)
     return Reproduction(folder.path, report, failures, skipped, stopped)
+
+
+def _with_deadline(experiments: Iterable[Experiment], deadline: int, longest: int) -> tuple[Experiment, ...]:
+    """Return the experiments with another deadline; an InputError if some run has no round in it."""
+    whole("deadline", deadline, largest=longest)
+    shortened = tuple(experiment.with_deadline(deadline) for experiment in experiments)
+    channels = [run.config.channel for run in all_runs(shortened, [0])]
+    needed = max((one.compute_slots + one.communication_slots for one in channels), default=1)
+    if deadline < needed:
+        raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
+    return shortened

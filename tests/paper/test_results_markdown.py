@@ -7,8 +7,8 @@ import pytest
 from synthetic_curves import SyntheticResults
 
 from slotwise.paper.experiments import UPDATES
-from slotwise.paper.report_page import results_markdown
 from slotwise.paper.report_verdicts import Judged, RemediesTable
+from slotwise.paper.results_markdown import results_markdown
 
 SIZES = (10, 50, 100)
 

@@ -1,0 +1,37 @@
+"""The first sentences of the report, with the published runs and with synthetic ones."""
+
+import pytest
+
+from slotwise.paper.experiments import UPDATES
+from slotwise.paper.headline import IDEA, idea, verdicts
+from slotwise.paper.published import PublishedResults, published_manifest
+from slotwise.paper.report_verdicts import Judged
+from slotwise.paper.study_results import StudyResults
+from slotwise.report.page import html
+
+
+@pytest.fixture(scope="module")
+def published() -> StudyResults:
+    return StudyResults(published_manifest(), PublishedResults())
+
+
+def test_the_published_runs_are_told_in_two_paragraphs(published: StudyResults) -> None:
+    judged = [published.judged["mnist"], published.judged["cifar10"]]
+    losses, counts = html(idea(judged)), html(verdicts(judged))
+    assert IDEA in losses
+    assert "at S=5 and S=10: 0.0151 and 0.0363 with it, 0.546 (2 of 3 seeds collapsed) and 0.0662" in losses
+    assert "(MNIST, 100 devices, 50,000 slots, 3 seeds)" in losses
+    assert "MNIST (3 seeds): 4 of 15 hold, 5 do not, 6 not decided;" in counts
+    assert "Best S: async 10 (paper: 50), idfl 5 (paper: 10)." in counts
+    assert "CIFAR-10 (1 seed): 5 of 10 hold, 4 do not, 1 not decided (runs collapsed" in counts
+
+
+def test_without_synchronous_runs_there_are_no_losses(synthetic, evidence_of) -> None:
+    results = synthetic()
+    results.set("async", 10, 0.5)
+    results.set("idfl", 10, 0.1)
+    assert "loss" not in html(idea([Judged(UPDATES, evidence_of(results, (10,)))]))
+
+
+def test_without_runs_there_is_only_the_idea() -> None:
+    assert html(idea([])) == f"<p><strong>{IDEA}</strong></p>"
