@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning import Evaluation, Task, TrainingStart
-from slotwise.learning.randomness import Purpose, draw_batches, generator
+from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig
 
 Array = NDArray[np.float32]
@@ -38,14 +38,10 @@ class Logistic(Task):
         return np.zeros(FEATURES + 1, dtype=np.float32)
 
     def local_update(self, model: Array, start: TrainingStart) -> Array:
-        """Return w_start − w_end of H steps of SGD; batches depend on (seed, device, training) alone."""
-        own = self._config
+        """Return w_start − w_end of the steps of SGD; batches depend on (seed, device, training) alone."""
+        sgd, samples = self._config.training, self._config.dataset.samples_per_device
         weights = model.copy()
-        sgd, samples = own.training, own.dataset.samples_per_device
-        batches = draw_batches(
-            own.seed, start.device, start.training, samples, sgd.local_steps, sgd.batch_size
-        )
-        for rows in batches:
+        for rows in sgd.batches(start, samples):
             inputs, labels = self._inputs[start.device - 1, rows], self._labels[start.device - 1, rows]
             wrong = _probability(weights, inputs) - labels
             weights[:-1] -= np.float32(sgd.learning_rate) * (wrong @ inputs) / np.float32(len(rows))

@@ -12,19 +12,21 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.base.machine import OtherLoad, describe_machine
 from slotwise.data import Dataset, load_mnist
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import Evaluation, Task, TrainingStart, train
+from slotwise.learning.batching import FixedSteps
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.task import DeviceState, TaskWrapper
@@ -36,7 +38,7 @@ DEVICES = 100
 GROUP_SIZE = 10
 SAMPLES = 250
 NETWORK = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
-SGD = LocalTraining(local_steps=5, batch_size=64, learning_rate=0.01)
+SGD = LocalTraining(batching=FixedSteps(local_steps=5), batch_size=64, learning_rate=0.01)
 
 SGEMM_SIZE = 1024
 SGEMM = "sgemm, all cores (GFLOP/s)"
@@ -214,7 +216,7 @@ def torch_loop_steps_per_second(
     labels = torch.from_numpy(dataset.train_targets.astype(np.int64))
     model = sequential(NETWORK) if module is None else copy.deepcopy(module)
 
-    def local_training(batches: np.ndarray[Any, Any]) -> torch.Tensor:
+    def local_training(batches: Sequence[NDArray[np.int32]]) -> torch.Tensor:
         local = copy.deepcopy(model)
         optimiser = torch.optim.SGD(local.parameters(), lr=SGD.learning_rate)
         for batch in batches:

@@ -127,12 +127,17 @@ def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | D
 
     A float is read as the decimal number a person wrote, not as its nearest binary fraction.
     """
-    steps, batch = whole("local_steps", local_steps), whole("batch_size", batch_size)
+    samples = whole("local_steps", local_steps) * whole("batch_size", batch_size)
+    return slots_for_samples(samples, samples_per_slot)
+
+
+def slots_for_samples(samples: int, samples_per_slot: float | Decimal | Fraction) -> int:
+    """Return the slots of a training that processes so many samples, exactly."""
     is_number = isinstance(samples_per_slot, Real | Decimal) and not isinstance(samples_per_slot, bool)
     # As a Fraction, 1e99999999 would have a hundred million digits, which take for ever.
     if not is_number or not 1e-300 < samples_per_slot < 1e300:
         raise InputError("samples_per_slot", samples_per_slot, "a number above 0")
-    return -(-steps * batch // Fraction(str(samples_per_slot)))
+    return -(-samples // Fraction(str(samples_per_slot)))
 
 
 def parse_group_sizes(text: str) -> list[tuple[int, int]]:

@@ -40,8 +40,8 @@ def test_the_largest_seed_is_allowed() -> None:
 
 
 def test_the_mean_of_the_gradients_is_the_sum_over_the_steps() -> None:
-    assert LocalTraining(local_steps=5, update="sum").divisor == 1
-    assert LocalTraining(local_steps=5, update="mean").divisor == 5
+    assert LocalTraining(local_steps=5, update="sum").divisor(5) == 1
+    assert LocalTraining(local_steps=5, update="mean").divisor(5) == 5
 
 
 def test_batches_are_the_device_s_own_samples(samples: DeviceSamples) -> None:

@@ -140,7 +140,7 @@ def run_work(config: RunConfig) -> float:
     """Return the multiply-adds of a whole run, evaluations included: what the time left is estimated from."""
     schedule = schedule_summary(config)
     trained = schedule.updates
-    images = trained * config.training.local_steps * config.training.batch_size
+    images = trained * config.samples_per_training
     evaluations = 1 + schedule.slots / config.slots_between_evaluations
     evaluated = config.dataset.sizes.total(config.channel.devices) + TEST_IMAGES
     # The cost of a user's own task is unknown: all its samples count alike.

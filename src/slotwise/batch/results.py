@@ -241,7 +241,7 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
         final_accuracy=run.final_accuracy,
         last_loss=curve[-1].loss,
         last_accuracy=curve[-1].accuracy,
-        sgd_steps=schedule.updates * run.config.training.local_steps,
+        sgd_steps=run.sgd_steps,
         joules=curve[-1].joules,
         seconds=run.seconds,
         **totals,

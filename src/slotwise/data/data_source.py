@@ -16,8 +16,16 @@ from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notic
 from slotwise.data.facts import FACTS, DataFacts, DataName
 from slotwise.data.given_partitions import as_partition, is_partitioner, rows_of
 from slotwise.data.npz_folder import folder_facts, folder_hash, load_npz_folder
-from slotwise.data.partitions import PARTITION, AllDivided, Natural, OneLabel, Partition, PartitionChoice
-from slotwise.data.sizes import AllSamples, EqualSizes, Generator, ListedSizes, Sizes
+from slotwise.data.partitions import (
+    PARTITION,
+    AllDivided,
+    ByLabel,
+    Natural,
+    OneLabel,
+    Partition,
+    PartitionChoice,
+)
+from slotwise.data.sizes import AllSamples, EqualSizes, Generator, ListedSizes, PowerLawSizes, Sizes
 from slotwise.options import Either, FileName, Found, Range, loaded
 from slotwise.options.checks import LARGEST_SEED, check_fields
 
@@ -78,6 +86,15 @@ class DataSource(ABC):
     @abstractmethod
     def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Sequence[Any]:
         """Return the rows of the samples of each device; devices may have different numbers of samples."""
+
+    @property
+    def draws_sizes(self) -> bool:
+        """True if another seed may give devices other numbers of samples."""
+        return False
+
+    @abstractmethod
+    def device_sizes(self, devices: int, draw: Generator) -> tuple[int, ...]:
+        """Return the number of samples of each device, without loading the data set if that is possible."""
 
     def standardisation(self, dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return offset and scale of the pixels, per channel."""
@@ -183,6 +200,18 @@ class PartitionedData(DataSource):
             raise UserError(f"partition {self.partition_name} returned {found}")
         return rows
 
+    @property
+    def draws_sizes(self) -> bool:
+        """True if sizes are drawn, or follow from the data set and the draws of the partition."""
+        return type(getattr(self.partition, "sizes", None)) not in (EqualSizes, ListedSizes, PowerLawSizes)
+
+    def device_sizes(self, devices: int, draw: Generator) -> tuple[int, ...]:
+        """Return the number of samples of each device; the data set is loaded only if they follow from it."""
+        if isinstance(self.partition, ByLabel):  # it draws the sizes first
+            drawn = self.partition.sizes.draw(devices, draw)
+            return (drawn,) * devices if isinstance(drawn, int) else tuple(map(int, drawn))
+        return tuple(len(rows) for rows in self.divide(self.load(), devices, draw))
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataFolder(DataSource):
@@ -262,6 +291,10 @@ class DataFolder(DataSource):
     def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Sequence[Any]:  # noqa: ARG002
         """Return the rows of the samples of each device."""
         return dataset.owner_rows()
+
+    def device_sizes(self, devices: int, draw: Generator) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the number of samples of each device."""
+        return self.device_samples
 
 
 DataOptions = Annotated[PartitionedData | DataFolder, Either((PartitionedData, DataFolder))]

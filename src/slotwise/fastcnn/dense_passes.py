@@ -42,32 +42,35 @@ Images = NDArray[np.uint8]
 @entry
 def descend_each(
     plan: DensePlan, work: DenseWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
-    rates: NDArray[np.float64], trained: Floats, _sources: str = SOURCES,
+    lengths: Numbers, rates: NDArray[np.float64], trained: Floats, _sources: str = SOURCES,
 ) -> None:  # fmt: skip
     """Do several trainings from one model: `descend` for each, with its step size."""
     for job in range(len(batches)):
-        descend(plan, work, model, images, batches[job], answers[job], rates[job], trained[job])
+        descend(plan, work, model, images, batches[job], answers[job], lengths, rates[job], trained[job])
 
 
 @inlined
 def descend(
     plan: DensePlan, work: DenseWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
-    rate: float, trained: Floats,
+    lengths: Numbers, rate: float, trained: Floats,
 ) -> None:  # fmt: skip
     """Take one step of gradient descent per batch, from the model on; store the new model in `trained`.
 
-    Batches and answers are [step, sample]: numbers of images, and their labels.
+    Batches and answers are [step, sample]: numbers of images, and their labels; of the samples of a step the
+    first ``lengths[step]`` are used.
     """
     read_model(plan, work, model)
-    samples = batches.shape[1]
     for step in range(len(batches)):
+        samples = lengths[step]
         if samples <= BLOCK:
-            add_gradient(plan, work, images, batches[step], answers[step], -rate / samples, work.parameters)
+            chosen, labels = batches[step, :samples], answers[step, :samples]
+            add_gradient(plan, work, images, chosen, labels, -rate / samples, work.parameters)
         else:
             # All blocks of a batch must see the same parameters, so their gradients are added up first.
             work.gradient[:] = 0
             for start in range(0, samples, BLOCK):
-                chosen, labels = batches[step, start : start + BLOCK], answers[step, start : start + BLOCK]
+                end = min(start + BLOCK, samples)
+                chosen, labels = batches[step, start:end], answers[step, start:end]
                 add_gradient(plan, work, images, chosen, labels, -rate / samples, work.gradient)
             for number in range(work.parameters.size):
                 work.parameters[number] += work.gradient[number]

@@ -39,13 +39,13 @@ class ConvolutionKernels:
 
     def train_each(
         self, work: Workspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
-        kept: Kept | None, rates: Sequence[float],
+        lengths: Numbers, kept: Kept | None, rates: Sequence[float],
     ) -> list[Floats]:  # fmt: skip
         """Return the models after one step per batch; batches and answers are [training, step, sample]."""
         trained = []
         factors = self._factors(batches.shape, kept)
         for own, labels, factor, rate in zip(batches, answers, factors, rates, strict=True):
-            passes.descend(self._plan, work, model, images, own, labels, factor, float(rate))
+            passes.descend(self._plan, work, model, images, own, labels, lengths, factor, float(rate))
             # A copy, because the next training overwrites the workspace.
             trained.append(self._as_model(work.parameters))
         return trained
@@ -56,9 +56,9 @@ class ConvolutionKernels:
         """Return the mean loss over the images, and its gradient."""
         everything = read_only(np.arange(len(images))[np.newaxis], np.int64)
         given = read_only(answers[np.newaxis], np.int64)
-        factors = self._factors((1, 1, len(images)), kept)[0]
+        factors, length = self._factors((1, 1, len(images)), kept)[0], read_only([len(images)], np.int64)
         # A step of size 0 is taken for the gradient that it leaves in the workspace.
-        loss = passes.descend(self._plan, work, model, images, everything, given, factors, 0.0)
+        loss = passes.descend(self._plan, work, model, images, everything, given, length, factors, 0.0)
         return loss, self._as_model(work.gradient)
 
     def _factors(self, shape: tuple[int, ...], kept: Kept | None) -> Floats:
@@ -102,12 +102,12 @@ class DenseKernels:
 
     def train_each(
         self, work: DenseWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
-        kept: Kept | None, rates: Sequence[float],  # noqa: ARG002
+        lengths: Numbers, kept: Kept | None, rates: Sequence[float],  # noqa: ARG002
     ) -> list[Floats]:  # fmt: skip
         """Return the models after one step per batch; batches and answers are [training, step, sample]."""
         trained = np.empty((len(batches), self._size), np.float32)
         steps = np.array(rates, dtype=np.float64)
-        dense_passes.descend_each(self._plan, work, model, images, batches, answers, steps, trained)
+        dense_passes.descend_each(self._plan, work, model, images, batches, answers, lengths, steps, trained)
         return list(trained)
 
     def gradient(
@@ -162,11 +162,12 @@ class FastCnn:
 
     def train_each(
         self, model: Floats, images: Images, labels: ArrayLike, batches: ArrayLike, rates: Sequence[float],
-        kept: Kept | None = None,
+        kept: Kept | None = None, lengths: ArrayLike | None = None,
     ) -> list[Floats]:  # fmt: skip
         """Do several trainings from one model: a step of gradient descent on the mean loss of each batch.
 
-        `batches` is [trainings, steps, batch]: numbers of images.
+        `batches` is [trainings, steps, batch]: numbers of images. A step uses the first of them, as many as
+        its entry in `lengths` says; without it, all.
 
         `kept` says what dropout keeps, [trainings, steps, batch, values]: channels of the last convolution,
         then inputs of the last dense layer. Without it nothing is dropped.
@@ -179,8 +180,12 @@ class FastCnn:
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         start, pixels, answers = self._checked(model, images, labels, steps)
         self._check_kept(kept, steps.shape)
+        count, most = steps.shape[1:]
+        used = read_only(np.full(count, most) if lengths is None else lengths, np.int64)
+        if used.shape != (count,) or (count and not 1 <= used.min() <= used.max() <= most):
+            raise ValueError(f"lengths must be {count} numbers from 1 to {most}")
         with self._workspace() as work:
-            return self._kernels.train_each(work, start, pixels, steps, answers, kept, rates)
+            return self._kernels.train_each(work, start, pixels, steps, answers, used, kept, rates)
 
     def gradient(
         self, model: Floats, images: Images, labels: ArrayLike, kept: Kept | None = None

@@ -47,11 +47,12 @@ Images = NDArray[np.uint8]
 @entry
 def descend(
     plan: Plan, work: Workspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
-    kept: Floats, rate: float, _sources: str = SOURCES,
+    lengths: Numbers, kept: Floats, rate: float, _sources: str = SOURCES,
 ) -> float:  # fmt: skip
     """Take one step of gradient descent per batch, from the model on; return the mean loss of the last batch.
 
-    Batches and answers are [step, sample]: numbers of images, and their labels. ``kept`` is [step, block of
+    Batches and answers are [step, sample]: numbers of images, and their labels; of the samples of a step the
+    first ``lengths[step]`` are used. ``kept`` is [step, block of
     eight samples, lanes of factors]: 0 for what dropout drops, channels first and then inputs of the last
     dense layer; without dropout it has no factors. Leaves the parameters and the gradient of the last batch
     in the workspace.
@@ -59,7 +60,8 @@ def descend(
     read_model(plan, work, model)
     loss = 0.0
     for step in range(len(batches)):
-        loss = differentiate(plan, work, images, batches[step], answers[step], kept[step])
+        chosen, labels = batches[step, : lengths[step]], answers[step, : lengths[step]]
+        loss = differentiate(plan, work, images, chosen, labels, kept[step])
         update(plan.source, work.parameters, work.gradient, np.float32(rate))
         # `packed` and `shifted` are copies of the filters and have to follow them.
         arrange_filters(plan, work)

@@ -15,6 +15,7 @@ from slotwise.data.dataset import Bytes, Dataset
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.fastcnn.batches import draw_each
 from slotwise.fastcnn.kernels import FastCnn, Kept
+from slotwise.learning.batching import Lengths
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
 from slotwise.learning.optimizer import Optimizer, Step
 from slotwise.learning.randomness import Purpose, generator
@@ -69,63 +70,72 @@ class CnnTask(Task):
         return self.samples.count(device)
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-        """Return w_start − w_end of H steps on the device's samples."""
+        """Return w_start − w_end of the steps on the device's samples."""
         return self.local_updates(model, [start])[0]
 
     def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector]:
         """Return the updates of several local trainings on one model, in one call of the kernels."""
         if not self.training.is_plain_sgd:
-            return [self._update(model, self._other_steps(model, start)) for start in starts]
-        sizes = {min(self.samples.count(start.device), self.training.batch_size) for start in starts}
-        if len(sizes) > 1:  # of devices with fewer samples than a batch
-            return [self.local_update(model, start) for start in starts]
+            return [self._other_steps(model, start) for start in starts]
+        cases = {(self.samples.count(one.device), self.training.batch_size_at(one.slot)) for one in starts}
+        lengths = [self.training.batching.lengths(*case) for case in cases]
+        if any(not np.array_equal(lengths[0], other) for other in lengths[1:]):
+            return [self.local_update(model, start) for start in starts]  # devices with other batches
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
         rates = [self.training.rate_at(start) for start in starts]
-        batches, kept = self._batches(starts, *sizes), self._kept(starts, *sizes)
-        ends = self._network.train_each(model, images, labels, batches, rates, kept)
-        return [self._update(model, end) for end in ends]
+        batches, kept = self._batches(starts, lengths[0]), self._kept(starts, lengths[0])
+        ends = self._network.train_each(model, images, labels, batches, rates, kept, lengths[0])
+        return [self._update(model, end, len(lengths[0])) for end in ends]
 
-    def _batches(self, starts: Sequence[TrainingStart], size: int) -> NDArray[np.int64]:
-        """Return what `DeviceSamples.batches` does, for several local trainings: [training, step, sample]."""
-        jobs = np.array([(start.device, start.training) for start in starts], dtype=np.int64)
-        chosen = np.empty((len(starts), self.training.local_steps, size), dtype=np.int64)
-        seed, purpose = np.uint64(self.training.seed), np.uint64(Purpose.BATCHES)
-        draw_each(self.samples.all_rows, self.samples.offsets, seed, purpose, jobs, chosen)
+    def _batches(self, starts: Sequence[TrainingStart], lengths: Lengths) -> NDArray[np.int64]:
+        """Return what `DeviceSamples.batches` does, for several local trainings: [training, step, sample].
+
+        Rows of short batches end with numbers that mean nothing.
+        """
+        chosen = np.zeros((len(starts), len(lengths), lengths.max()), dtype=np.int64)
+        if self.training.batching.draws_each:
+            jobs = np.array([(start.device, start.training) for start in starts], dtype=np.int64)
+            seed, purpose = np.uint64(self.training.seed), np.uint64(Purpose.BATCHES)
+            draw_each(self.samples.all_rows, self.samples.offsets, seed, purpose, jobs, chosen)
+            return chosen
+        for own, start in zip(chosen, starts, strict=True):
+            for step, rows in enumerate(self.samples.batches(self.training, start)):
+                own[step, : len(rows)] = rows
         return chosen
 
-    def _kept(self, starts: Sequence[TrainingStart], size: int) -> Kept | None:
+    def _kept(self, starts: Sequence[TrainingStart], lengths: Lengths) -> Kept | None:
         """Return what dropout keeps in each local training: [training, step, sample, value]."""
         values = sum(self.architecture.dropped_sizes)
         if not values:
             return None
-        shape = (self.training.local_steps, size, values)
+        shape = (len(lengths), int(lengths.max()), values)
         seed, rate = self.training.seed, np.float32(self.architecture.dropout)
         draws = [generator(seed, Purpose.LAYERS, start.device, start.training) for start in starts]
         return np.stack([draw.random(shape, np.float32) >= rate for draw in draws])
 
     def _other_steps(self, model: Vector, start: TrainingStart) -> Vector:
-        """Return the model after H steps of an optimiser other than plain SGD."""
+        """Return the update of an optimiser other than plain SGD."""
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
         end, optimizer = model.copy(), Optimizer(self.training)
         context = optimizer.begin(start, model)
         batches = self.samples.batches(self.training, start)
-        kept = self._kept([start], batches.shape[1])
+        kept = self._kept([start], np.array([len(rows) for rows in batches]))
         for step, rows in enumerate(batches):
-            own = None if kept is None else kept[0, step]
+            own = None if kept is None else kept[0, step, : len(rows)]
             _, gradient = self._network.gradient(end, images[rows], labels[rows], own)
             optimizer.step(end, gradient, context)
-        return end
+        return self._update(model, end, len(batches))
 
     def gradient(self, model: Vector, rows: NDArray[np.integer]) -> Vector:
         """Return the gradient of the mean loss over rows of the training images."""
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
         return self._network.gradient(model, images[rows], labels[rows])[1]
 
-    def _update(self, model: Vector, end: Vector) -> Vector:
+    def _update(self, model: Vector, end: Vector, steps: int) -> Vector:
         """Return w_start − w_end in place of w_end, divided as the reading of the update says."""
         update: Vector = np.subtract(model, end, out=end)
-        if self.training.divisor != 1:
-            update /= np.float32(self.training.divisor)
+        if (divisor := self.training.divisor(steps)) != 1:
+            update /= np.float32(divisor)
         return update
 
     def evaluate(self, model: Vector) -> Evaluation:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
+from slotwise.learning.batching import FixedSteps
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import Training
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
@@ -44,7 +45,11 @@ def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask
     """Return the task with one gradient per local update, as in the theorem; data are shared."""
     variant = copy.copy(task)
     variant.training = replace(
-        task.training, local_steps=1, update="sum", batch_size=batch_size, learning_rate=learning_rate
+        task.training,
+        batching=FixedSteps(local_steps=1),
+        update="sum",
+        batch_size=batch_size,
+        learning_rate=learning_rate,
     )
     return variant
 

@@ -9,10 +9,11 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.base.errors import ConflictError, InputError, NoEffectError
+from slotwise.base.errors import ConflictError, InputError, NoEffectError, UserError
 from slotwise.base.machine import total_memory
 from slotwise.base.user_code import describe_value
 from slotwise.data import Dataset, LabelCounts
+from slotwise.learning.batching import BatchingOptions, Count, FixedSteps, Positions
 from slotwise.learning.optimizer import (
     OPTIMIZER,
     RATE_DECAY,
@@ -24,26 +25,24 @@ from slotwise.learning.optimizer import (
     Sgd,
     Step,
 )
-from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
 from slotwise.options import Range, flat
-from slotwise.options.checks import LARGEST, LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST_SEED, check_fields
 
 POSITION = 8  # bytes of a sample's position in a batch
-Count = Annotated[int, Range(least=1, most=LARGEST)]
 LocalUpdate = Literal["sum", "mean"]
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class LocalTraining:
-    """Local training of a device: H steps of an optimiser on its own samples.
+    """Local training of a device: H steps of an optimiser on its own samples, or E passes over them.
 
-    For H > 1 the paper's "local update" may be read as the sum of the gradients met on the way
+    For more than one step the paper's "local update" may be read as the sum of the gradients met on the way
     (w_start − w_end = eta · sum, the default), or as their mean.
 
     Attributes:
-        local_steps: H, steps of one local training.
+        batching: How many batches a training has: a number of steps or of epochs.
         batch_size: B, samples of one step.
         learning_rate: Step size.
         update: Local update: sum or mean of the gradients.
@@ -52,7 +51,7 @@ class LocalTraining:
         seed: Random seed of model, partition, batches, participation and fleet.
     """
 
-    local_steps: Count = 5
+    batching: BatchingOptions = FixedSteps()  # noqa: RUF009
     batch_size: Count = 64
     learning_rate: Positive = 0.01
     update: LocalUpdate = "sum"
@@ -62,7 +61,8 @@ class LocalTraining:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.local_steps == 1:  # at the first step w is w_start, and the mean of one gradient is the sum
+        # At the first step w is w_start, and the mean of one gradient is the sum.
+        if isinstance(self.batching, FixedSteps) and self.batching.local_steps == 1:
             usual = {
                 "update": (self.update, "sum"),
                 "proximal": (getattr(self.optimizer, "proximal", 0.0), 0.0),
@@ -72,9 +72,24 @@ class LocalTraining:
                     raise NoEffectError(name, value, "with local_steps 1")
 
     @property
-    def divisor(self) -> int:
-        """Divisor of w_start − w_end."""
-        return self.local_steps if self.update == "mean" else 1
+    def local_steps(self) -> int:
+        """H, if the number of steps is given; a training of epochs has as many as the samples ask for."""
+        if not isinstance(self.batching, FixedSteps):
+            raise UserError("the task uses local_steps, and the run has local_epochs: use training.batches")
+        return self.batching.local_steps
+
+    def batches(self, start: TrainingStart, samples: int) -> Sequence[Positions]:
+        """Return the positions of the samples of each step, for a device that holds so many samples."""
+        return self.batching.batches(self.seed, start, samples, self.batch_size_at(start.slot))
+
+    def batch_size_at(self, slot: int) -> int:
+        """Return B of a training whose model was complete in a slot."""
+        del slot
+        return self.batch_size
+
+    def divisor(self, steps: int) -> int:
+        """Return the divisor of w_start − w_end after so many steps."""
+        return steps if self.update == "mean" else 1
 
     @property
     def is_plain_sgd(self) -> bool:
@@ -142,21 +157,24 @@ class DeviceSamples:
         """Return how many samples of each label each device holds; its `plot` is the picture of papers."""
         return LabelCounts.of(self.dataset, self.rows, title)
 
-    def batches(self, training: LocalTraining, start: TrainingStart) -> NDArray[np.int32]:
-        """Return the rows of the data set, [steps, batch], of one local training."""
-        own, steps, size = self.rows[start.device - 1], training.local_steps, training.batch_size
-        return own[draw_batches(training.seed, start.device, start.training, len(own), steps, size)]
+    def batches(self, training: LocalTraining, start: TrainingStart) -> Sequence[NDArray[np.int32]]:
+        """Return the rows of the data set in each step of one local training."""
+        own = self.rows[start.device - 1]
+        return [own[chosen] for chosen in training.batches(start, len(own))]
 
 
 def check_training(training: LocalTraining, samples: HasCounts) -> None:
     """Refuse what is no LocalTraining, and more steps than memory can hold the batches of."""
     if not isinstance(training, LocalTraining):
         raise InputError("training", describe_value(training), "a LocalTraining")
-    batch = min(training.batch_size, max(samples.count(device) for device in range(1, len(samples) + 1)))
-    needed, memory = training.local_steps * batch * POSITION, total_memory()
+    batching, size, most = training.batching, training.batch_size, 0
+    for device in range(1, len(samples) + 1):
+        batching.check(samples.count(device), size, device)
+        most = max(most, batching.processed(samples.count(device), size))
+    needed, memory = most * POSITION, total_memory()
     if needed > memory:
-        size = f"{needed / 1e9:,.0f} GB of {memory / 1e9:,.0f} GB of memory"
-        raise InputError("local_steps", training.local_steps, f"smaller: the batches would take {size}")
+        taken = f"{needed / 1e9:,.0f} GB of {memory / 1e9:,.0f} GB of memory"
+        raise InputError(batching.option, batching.amount, f"smaller: the batches would take {taken}")
 
 
 def _checked_rows(dataset: Dataset, device: int, rows: ArrayLike) -> NDArray[np.int32]:

@@ -46,7 +46,7 @@ class Question:
     @property
     def grid_steps(self) -> int:
         """SGD steps of training every candidate to the deadline with every seed."""
-        return self.base.training.local_steps * self.field.updates()
+        return self.base.steps_per_training * self.field.updates()
 
     def pilot(self, candidate: Candidate, index: int, sixteenths: int = SIXTEENTHS) -> Pilot:
         """Return the run of a candidate with the seed at ``index``, up to some sixteenths of the deadline."""
@@ -184,7 +184,7 @@ class Search:
     def _steps(self, reached: Mapping[tuple[Candidate, int], int]) -> int:
         """Return the SGD steps of pilots that have reached these sixteenths."""
         updates = sum(candidate.prospects[index].updates[at] for (candidate, index), at in reached.items())
-        return self._question.base.training.local_steps * updates
+        return self._question.base.steps_per_training * updates
 
     def _stable(self, candidates: Sequence[Candidate] | None = None) -> tuple[Candidate, ...]:
         """Return those of the candidates that have not diverged with any seed."""

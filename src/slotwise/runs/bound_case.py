@@ -127,9 +127,9 @@ def _notes(config: RunConfig, setting: Setting, timeline: Timeline) -> tuple[str
         isinstance(config.model, NetworkModel) and isinstance(config.model.network, Logistic)
     ):  # all others have relu, and so kinks
         notes.append("This network has no finite L: the estimate is the curvature met along the way.")
-    if config.training.local_steps > 1:
+    if config.steps_per_training > 1:
         notes.append(
-            f"The run takes H = {config.training.local_steps} steps per update, the theorem one: "
+            f"The run takes H = {config.steps_per_training} steps per update, the theorem one: "
             "measured is the same schedule, step size and batch size with H = 1."
         )
     if setting.rounds < timeline.rounds:

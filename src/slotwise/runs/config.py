@@ -31,10 +31,10 @@ from slotwise.learning.task import Task
 from slotwise.options import Range, Shorthand, declared, names_of, resolved
 from slotwise.options.checks import LARGEST, checked, whole
 from slotwise.radio import LINK, RadioOptions
+from slotwise.runs.training_work import RunCpu, RunSamplesPerSlot, TrainedData
 from slotwise.scenario import parse_group_sizes
 from slotwise.setting import Setting
 from slotwise.setting.setting import RENAMED
-from slotwise.setting.shorthands import Cpu, SamplesPerSlot
 
 __all__ = ["RENAMED", "RunConfig"]
 
@@ -91,7 +91,7 @@ class RunConfig(Setting):
         metric: A metric of your own, if there is one.
     """
 
-    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (BitsPerSlot, FleetFile, SamplesPerSlot, Cpu)
+    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (BitsPerSlot, FleetFile, RunSamplesPerSlot, RunCpu)
 
     dataset: DataOptions = PartitionedData()  # noqa: RUF009
     model: ModelOptions = NetworkModel()  # noqa: RUF009
@@ -191,6 +191,23 @@ class RunConfig(Setting):
         if not isinstance(self.link, RadioOptions):
             return self
         return replace(self, link=self.link.with_bits(task.update_bits, task.model_bits))
+
+    def device_sizes(self) -> tuple[int, ...]:
+        """Return the number of samples of each device; the data are loaded only if they decide it."""
+        parts = TrainedData(dataset=self.dataset, training=self.training)
+        return parts.device_sizes(self.channel.devices)
+
+    @property
+    def steps_per_training(self) -> int:
+        """SGD steps of a local training, of a device that holds as many samples as is usual."""
+        held = self.dataset.sizes.held(self.channel.devices)
+        return self.training.batching.steps(held, self.training.batch_size)
+
+    @property
+    def samples_per_training(self) -> int:
+        """Samples that a local training processes, of a device that holds as many as is usual."""
+        held = self.dataset.sizes.held(self.channel.devices)
+        return self.training.batching.processed(held, self.training.batch_size)
 
     def attackers(self) -> tuple[int, ...]:
         """Return the devices that attack; none without an attack."""

@@ -29,6 +29,9 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     held, total = config.dataset.sizes.held(devices), config.dataset.sizes.total(devices)
     layers = config.model.network if isinstance(config.model, NetworkModel) else Logistic()
     groups, batch = config.channel.groups, min(config.training.batch_size, held)
+    batching = config.training.batching
+    # The order of the samples in every step or epoch is drawn at once, as 8-byte integers, twice.
+    positions = batching.amount * held
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
     models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
     channels, height, width = network.input_shape
@@ -37,8 +40,7 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
         _widest_layers(layers): models,
         "batch_size": NUMBER * batch * widest * workers,
         config.dataset.samples_option: NUMBER * total,
-        # The order of the samples in every step is drawn at once, as 8-byte integers, twice.
-        "local_steps": 4 * NUMBER * config.training.local_steps * held * workers,
+        config.training.batching.option: 4 * NUMBER * positions * workers,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy as np
 from slotwise.base.errors import UserError
 from slotwise.base.files import damaged, read_document
 from slotwise.learning import Point
+from slotwise.learning.batching import FixedSteps
 from slotwise.learning.task import COLUMNS, NO_METRICS, metric_names
 from slotwise.runs.config import RunConfig
 from slotwise.runs.data_identity import DataUse
@@ -166,6 +168,20 @@ class SavedRun:
         """Numbers of the timeline up to the last evaluation, as they were saved, or from `planned`."""
         saved = SavedSchedule.read(self.path, self.description, self.points)
         return saved or SavedSchedule.of(self.planned, self.points)
+
+    @property
+    def sgd_steps(self) -> int:
+        """SGD steps of the updates in the schedule; epochs have steps by the samples of each device."""
+        training, updates = self.config.training, self.schedule.totals.updates
+        if isinstance(training.batching, FixedSteps):
+            return training.batching.local_steps * updates
+        sizes, planned = self.config.device_sizes(), self.planned
+        slots = planned.received_at(planned.version).tolist()
+        cases = Counter(
+            (sizes[device - 1], training.batch_size_at(slot))
+            for device, slot in zip(planned.device.tolist(), slots, strict=True)
+        )
+        return sum(count * training.batching.steps(*case) for case, count in cases.items())
 
     @cached_property
     def measured(self) -> Timeline | None:

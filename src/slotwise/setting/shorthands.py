@@ -3,23 +3,61 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.fleet.battery import MOST_JOULES
-from slotwise.fleet.cpu import cpu_training
+from slotwise.fleet.cpu import CpuTraining, cpu_training
 from slotwise.fleet.devices import EVERY_SPEED
 from slotwise.fleet.fleet_file import FleetFile
 from slotwise.options import Shorthand, declared, is_given
 from slotwise.options.checks import LARGEST, whole
 from slotwise.radio import LINKS
 from slotwise.radio.rates import USUAL_SLOT_MS
-from slotwise.scenario import compute_slots
+from slotwise.scenario import slots_for_samples
 
 DEFAULT_KAPPA = 1e-28
+DEFAULT_STEPS, DEFAULT_SAMPLES = 5, 250
+Result = TypeVar("Result")
+
+
+class TrainingWork(NamedTuple):
+    """Samples that a local training processes.
+
+    Attributes:
+        samples: One number for all devices, or one for each.
+        options: Options that must not change any more, because the samples depend on them.
+    """
+
+    samples: tuple[int, ...]
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def each(self, compute: Callable[[int], Result]) -> list[Result]:
+        """Return a function of the samples of each device, or of all."""
+        known = {samples: compute(samples) for samples in set(self.samples)}
+        return [known[samples] for samples in self.samples]
+
+
+def equal_work(steps: Any, batch_size: Any, epochs: Any, held: Any) -> TrainingWork:
+    """Return the samples of H steps, or of E passes over the samples that each device holds."""
+    if epochs is None:
+        if held is not None:
+            raise NoEffectError("samples_per_device", held, "without local_epochs")
+        number = whole("local_steps", DEFAULT_STEPS if steps is None else steps)
+        return TrainingWork((number * whole("batch_size", batch_size),))
+    if steps is not None:
+        raise ConflictError("local_steps", "local_epochs")
+    samples = whole("samples_per_device", DEFAULT_SAMPLES if held is None else held)
+    return TrainingWork((whole("local_epochs", epochs) * samples,))
+
+
+def one_or_each(name: str, numbers: Sequence[Any]) -> dict[str, Any]:
+    """Return an option for all devices, or the list of numbers of all devices if they differ."""
+    return {name: numbers[0]} if len(set(numbers)) == 1 else {f"device_{name}": tuple(numbers)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,28 +65,38 @@ class SamplesPerSlot(Shorthand):
     """A device's speed in samples.
 
     Attributes:
-        samples_per_slot: q, a device's speed: compute slots = ceil(H·B/q). Instead of --compute-slots.
-        local_steps: H, steps of one local training.
+        samples_per_slot: q, a device's speed: compute slots are the samples of a local training divided by
+            it, rounded up: ceil(H·B/q), or ceil(E·samples/q) with --local-epochs. Instead of --compute-slots.
+        local_steps: H, steps of one local training. Default: 5.
         batch_size: B, samples of one step.
+        local_epochs: E, passes over the samples of a device in one local training. Instead of --local-steps.
+        samples_per_device: Samples of each device, with --local-epochs. Default: 250.
     """
 
     panel: ClassVar[str] = "channel"
     samples_per_slot: float
-    local_steps: int = 5
+    local_steps: int | None = None
     batch_size: int = 64
+    local_epochs: int | None = None
+    samples_per_device: int | None = None
 
     @classmethod
     def replaces(cls) -> Sequence[str]:
         """Return all other options of speeds."""
         return (*EVERY_SPEED, *declared(FleetFile))
 
-    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Return the compute slots."""
-        slots = compute_slots(self.local_steps, self.batch_size, self.samples_per_slot)
-        if slots > LARGEST:
+    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:
+        """Return the compute slots, of all devices or device by device."""
+        work = self.work(known)
+        slots = work.each(lambda samples: slots_for_samples(samples, self.samples_per_slot))
+        if max(slots) > LARGEST:
             allowed = f"more: a training would take more than {LARGEST:,} slots"
             raise InputError("samples_per_slot", self.samples_per_slot, allowed)
-        return {"compute_slots": slots}
+        return {**work.options, **one_or_each("compute_slots", slots)}
+
+    def work(self, known: ChainMap[str, Any]) -> TrainingWork:  # noqa: ARG002
+        """Return the samples that a local training processes."""
+        return equal_work(self.local_steps, self.batch_size, self.local_epochs, self.samples_per_device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +104,16 @@ class Cpu(Shorthand):
     """A device's speed in cycles of its CPU.
 
     Attributes:
-        cycles_per_sample: CPU cycles of one sample: compute slots = ceil(H·B·cycles / (cycles of a slot)),
-            with --cpu-ghz and --cpu-slot-ms. Instead of --compute-slots.
+        cycles_per_sample: CPU cycles of one sample: compute slots are the cycles of a local training divided
+            by those of a slot, rounded up, with --cpu-ghz and --cpu-slot-ms. Instead of --compute-slots.
         cpu_ghz: Frequency f of the CPU in GHz.
         cpu_slot_ms: Milliseconds of a slot. With a radio link that is --radio-slot-ms, and one is enough.
         cpu_kappa: Effective capacitance: a cycle takes kappa·f² joules, which batteries pay. Instead of
             --computing-joules.
-        local_steps: H, steps of one local training.
+        local_steps: H, steps of one local training. Default: 5.
         batch_size: B, samples of one step.
+        local_epochs: E, passes over the samples of a device in one local training. Instead of --local-steps.
+        samples_per_device: Samples of each device, with --local-epochs. Default: 250.
     """
 
     panel: ClassVar[str] = "fleet"
@@ -71,8 +121,10 @@ class Cpu(Shorthand):
     cpu_ghz: float | None = None
     cpu_slot_ms: float | None = None
     cpu_kappa: float | None = None
-    local_steps: int = 5
+    local_steps: int | None = None
     batch_size: int = 64
+    local_epochs: int | None = None
+    samples_per_device: int | None = None
 
     @classmethod
     def replaces(cls) -> Sequence[str]:
@@ -84,10 +136,22 @@ class Cpu(Shorthand):
         if self.cpu_ghz is None:
             raise MissingError("cpu_ghz", "given together with cycles_per_sample")
         found = self._slot(known)
-        slot_ms = found.get("slot_ms") or found.get("radio_slot_ms")
-        samples = whole("local_steps", self.local_steps) * whole("batch_size", self.batch_size)
+        slot_ms, work = found.get("slot_ms") or found.get("radio_slot_ms"), self.work(known)
+        trainings = work.each(lambda samples: self._training(samples, slot_ms))
+        found |= {**work.options, **one_or_each("compute_slots", [one.slots for one in trainings])}
+        if self.cpu_kappa is not None:
+            joules = [self._joules(training.joules_per_slot, known) for training in trainings]
+            found |= one_or_each("computing_joules", joules)
+        return found
+
+    def work(self, known: ChainMap[str, Any]) -> TrainingWork:  # noqa: ARG002
+        """Return the samples that a local training processes."""
+        return equal_work(self.local_steps, self.batch_size, self.local_epochs, self.samples_per_device)
+
+    def _training(self, samples: int, slot_ms: Any) -> CpuTraining:
+        """Return slots and joules of a local training."""
         try:
-            training = cpu_training(
+            return cpu_training(
                 samples=samples,
                 cycles_per_sample=self.cycles_per_sample,
                 hertz=_scaled("cpu_ghz", self.cpu_ghz, Fraction(10**9)),
@@ -98,10 +162,6 @@ class Cpu(Shorthand):
             if error.parameter == "kappa":
                 error.rename("cpu_kappa")
             raise
-        found["compute_slots"] = training.slots
-        if self.cpu_kappa is not None:
-            found["computing_joules"] = self._joules(training.joules_per_slot, known)
-        return found
 
     def _slot(self, known: ChainMap[str, Any]) -> dict[str, Any]:
         """Return the duration of a slot: that of the radio link, if uplinks depend on it."""

@@ -15,7 +15,6 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.base.user_code import describe_value
 from slotwise.data.dataset import Dataset
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
 
 Rows = NDArray[np.integer]
@@ -44,8 +43,8 @@ class Batches(Protocol):
     def count(self, device: int) -> int:
         """Return the number of samples of a device."""
 
-    def batches(self, training: LocalTraining, start: TrainingStart) -> Rows:
-        """Return the rows, [steps, batch], of one local training."""
+    def batches(self, training: LocalTraining, start: TrainingStart) -> Sequence[Rows]:
+        """Return the rows in each step of one local training."""
 
     def train_batch(self, rows: Rows) -> Batch:
         """Return inputs and targets of some training samples."""
@@ -101,11 +100,11 @@ class TorchSamples:
         """Return the number of samples of a device."""
         return len(self._devices[device - 1])
 
-    def batches(self, training: LocalTraining, start: TrainingStart) -> Rows:
-        """Return the rows, [steps, batch], of one local training."""
-        own, steps, size = self.count(start.device), training.local_steps, training.batch_size
+    def batches(self, training: LocalTraining, start: TrainingStart) -> Sequence[Rows]:
+        """Return the rows in each step of one local training."""
+        own = self.count(start.device)
         first = int(self._ends[start.device - 1]) - own
-        return first + draw_batches(training.seed, start.device, start.training, own, steps, size)
+        return [first + chosen for chosen in training.batches(start, own)]
 
     def train_batch(self, rows: Rows) -> Batch:
         """Return inputs and targets of some training samples."""

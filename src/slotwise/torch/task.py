@@ -196,7 +196,7 @@ class TorchTask(Task):
         return [self._torch_update(model, start) for start in starts]
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-        """Return w_start − w_end of H steps on the device's samples."""
+        """Return w_start − w_end of the steps on the device's samples."""
         return self.local_updates(model, [start])[0]
 
     @one_thread()
@@ -207,7 +207,8 @@ class TorchTask(Task):
         take_step = self._stepper(flat, start)
         reading, computing = self._seeded(self._checks.random_training, start.device, start.training)
         # The contexts are entered again for every batch; their generator continues where it was.
-        for rows in self._data.batches(self.training, start):
+        batches = self._data.batches(self.training, start)
+        for rows in batches:
             flat.gradient.zero_()
             with reading:
                 inputs, targets = self._arranged(self._data.train_batch(rows))
@@ -216,7 +217,7 @@ class TorchTask(Task):
             # `check_module` has made sure that nothing is drawn here, so the slow context is left before.
             loss.backward()  # type: ignore[no-untyped-call]
             take_step()
-        return flat.update(model, self.training.divisor)
+        return flat.update(model, self.training.divisor(len(batches)))
 
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' samples; accuracy and metrics of the test."""

@@ -9,9 +9,10 @@ from typing import Annotated, Any, ClassVar
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.fleet import Retransmission
+from slotwise.learning.local_training import LocalTraining
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
-from slotwise.options import Range, names_of
+from slotwise.options import Range, declared, names_of
 from slotwise.options.checks import check_fields
 from slotwise.options.declarations import declarations, mark_of
 from slotwise.runs import RunConfig
@@ -124,13 +125,15 @@ class LivePlan:
     def options_for_devices(self) -> dict[str, Any]:
         """Return the options of the run that devices are told: those that decide what they train.
 
-        Of the channel, what differs from the defaults of `Scenario` is among them: a device of an earlier
-        version does not know later options, and need not as long as they are not used. Devices take no code
-        from the network, so ``task`` has no value; the parameters of functions are values.
+        Of the channel and the local training, what differs from the defaults is among them: a device of an
+        earlier version does not know later options, and need not as long as they are not used. Devices take
+        no code from the network, so ``task`` has no value; the parameters of functions are values.
         """
         options, channel = self.config.options(), self.config.channel
         told = {f.name for f in fields(channel) if getattr(channel, f.name) != f.default}
         told |= {"bits", *names_of(RunConfig, *self.TRAINED)}
+        usual = {name: option.default for name, option in declared(LocalTraining).items() if name != "seed"}
+        told -= {name for name, default in usual.items() if options.get(name) == default}
         return {name: value for name, value in options.items() if name in told} | {"task": None}
 
 
