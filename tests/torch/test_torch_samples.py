@@ -411,3 +411,35 @@ def test_offset_and_scale_without_pixels_or_each_other_are_refused(samples, opti
     with pytest.raises(InputError) as caught:
         TorchTask(First(FEATURES, CLASSES), samples, TRAINING, **options)
     assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize("source", ["arrays", "data sets"])
+def test_every_sample_is_used_once_in_each_epoch(source: str) -> None:
+    used: list[float] = []
+
+    class Noting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(FEATURES, CLASSES)
+
+        def forward(self, inputs):
+            if self.training:
+                used.extend(inputs[:, 0].tolist())
+            return self.layer(inputs)
+
+    samples = linear_samples()
+    given = samples if source == "arrays" else as_torch(samples)
+    training = LocalTraining(local_epochs=3, batch_size=6, learning_rate=0.1)
+    task = TorchTask(Noting(), given, training)
+    for device in (1, 2, 3):
+        used.clear()
+        task.local_update(task.initial_model(), TrainingStart(device, 5))
+        own = samples.dataset.train_inputs[samples.rows[device - 1], 0].astype(np.float32)
+        assert sorted(used) == sorted(own.tolist() * 3)
+
+
+def test_a_batch_normalisation_of_one_sample_is_found_before_the_training() -> None:
+    module = nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Linear(4, CLASSES))
+    TorchTask(module, linear_samples(), LocalTraining(local_epochs=1, batch_size=4))
+    with pytest.raises(UserError, match="device 3, which has 20 samples: ValueError: Expected more than 1"):
+        TorchTask(module, linear_samples(), LocalTraining(local_epochs=1, batch_size=19))

@@ -4,6 +4,9 @@ from slotwise.learning.attack import Attack as Attack
 from slotwise.learning.attack import NoAttack as NoAttack
 from slotwise.learning.attack import Noise as Noise
 from slotwise.learning.attack import SignFlip as SignFlip
+from slotwise.learning.batching import Batching as Batching
+from slotwise.learning.batching import Epochs as Epochs
+from slotwise.learning.batching import FixedSteps as FixedSteps
 from slotwise.learning.cnn_task import CnnTask as CnnTask
 from slotwise.learning.engine import Training as Training
 from slotwise.learning.engine import train as train

@@ -107,8 +107,8 @@ class _Check:
         flat.load(self.model)
         flat.gradient.zero_()
         flat.train()
-        fewest = min(range(1, len(self.data) + 1), key=self.data.count)
-        rows = self.data.batches(training, TrainingStart(fewest, 0))[0]
+        fewest = self._device_with_shortest_batch()
+        rows = min(self.data.batches(training, TrainingStart(fewest, 0)), key=len)
         with SeededOperations(training.seed) as mode:
             inputs, targets = self._batch(rows, test=False)
             source, hint = self._describe_device(fewest), self._hint()
@@ -123,6 +123,13 @@ class _Check:
                 " checkpointing does; they must be drawn in the forward pass"
             )
         return bool(forward), flat.gradient.cpu().numpy().copy()
+
+    def _device_with_shortest_batch(self) -> int:
+        """Return a device one of whose batches is shortest: a batch normalisation fails on one sample."""
+        counts = [self.data.count(device) for device in range(1, len(self.data) + 1)]
+        batching, size = self.training.batching, self.training.batch_size
+        shortest = {count: (batching.lengths(count, size).min(), count) for count in set(counts)}
+        return 1 + min(range(len(counts)), key=lambda device: shortest[counts[device]])
 
     def _hint(self) -> str:
         raw = isinstance(self.data, ArrayBatches) and self.data.has_raw_images
