@@ -40,7 +40,7 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
         _widest_layers(layers): models,
         "batch_size": NUMBER * batch * widest * workers,
         config.dataset.samples_option: NUMBER * total,
-        config.training.batching.option: 4 * NUMBER * positions * workers,
+        batching.option: 4 * NUMBER * positions * workers,
     }
 
 
