@@ -23,6 +23,8 @@ _HINTS: dict[Any, dict[str, Any]] = {}  # type hints by class: slow to get, and 
 
 def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -> int:
     """Return ``value`` as an int, or raise an InputError if it is no whole number in this range."""
+    if type(value) is int and smallest <= value <= largest:  # thousands of absences are checked
+        return value
     number, quoted = whole_number(value), _quoted(value)
     if largest != LARGEST and (number is None or not smallest <= number <= largest):
         raise InputError(name, quoted, f"a whole number from {smallest} to {largest}")
