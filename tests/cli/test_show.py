@@ -1,3 +1,4 @@
+import csv
 import json
 import re
 import shutil
@@ -139,6 +140,50 @@ def test_what_a_figure_cannot_show_is_refused(
     assert (code, out) == (2, "")
     assert err.startswith(f"slotwise: {blamed}")
     assert not (tmp_path / "a.svg").exists()
+
+
+def test_a_table_of_runs_has_a_row_for_those_that_differ_in_seeds(
+    slotwise: Cli, finished: Path, tmp_path: Path
+) -> None:
+    runs = [finished]
+    for seed in (1, 2):
+        config = RunConfig().with_options(group_size=1, deadline=104, seed=seed)
+        folder = RunFolder.create(tmp_path / f"seed-{seed}", config)
+        folder.write_points([point._replace(loss=point.loss + seed) for point in POINTS])
+        folder.write_description(config, "finished", seconds=1.0)
+        runs.append(folder.path)
+    code, tex, _ = slotwise("show", *runs, "--tex")
+    assert code == 0
+    assert r"\toprule" in tex
+    assert tex.count("idfl S=1 &") == 1
+    file = tmp_path / "table.csv"
+    code, out, err = slotwise("show", *runs, "--table", file, "--target", "loss=1.8", "--slot-seconds", "2")
+    assert code == 0
+    assert "status" in out  # the usual table is printed as well
+    assert err == f"wrote {file}\n"
+    (row,) = csv.DictReader(file.read_text().splitlines())
+    assert (row["run"], row["seeds"], row["reached"]) == ("idfl S=1", "3", "1")
+    assert float(row["seconds_to_target"]) == 2 * float(row["slots_to_target"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "blamed"),
+    [
+        (("--table", "a.doc"), "--table a.doc: must be text, csv, markdown, tex or a file"),
+        (("--tex", "--table", "csv"), "--tex cannot be combined with --table"),
+        (("--tex", "--json"), "--json cannot be combined with --tex"),
+        (("--target", "loss=1"), "--target needs --table or --tex"),
+        (("--tex", "--best", "group-size"), "--best group-size: must be omitted"),
+        (("--tex", "--columns", "final_auc"), "--columns final_auc: must be statistics: final_loss"),
+        (("--tex", "--style", "ieee"), "--style needs --out FILE"),
+    ],
+)
+def test_what_a_table_cannot_show_is_refused(
+    slotwise: Cli, finished: Path, flags: tuple[str, ...], blamed: str
+) -> None:
+    code, out, err = slotwise("show", finished, *flags)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"slotwise: {blamed}")
 
 
 def test_options_of_a_figure_need_a_file(slotwise: Cli, finished: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from slotwise.base.errors import UserError
 from slotwise.base.notebook import Displayable
@@ -19,8 +19,9 @@ from slotwise.report import notebook_display
 from slotwise.report.colours import Subject
 from slotwise.report.curves import CurveFigure
 from slotwise.report.figure_options import ALL, USUAL, FigureOptions, Labels, X, relabelled
+from slotwise.report.paper_table import PaperTable
 from slotwise.report.spread import Spread
-from slotwise.runs import RunConfig, RunFolder, SavedRun
+from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.runs.saved_run import MeasuredPoint
 from slotwise.schedule.costs import Powers
@@ -108,7 +109,10 @@ class BatchResults(Displayable):
                 if len(values) != len(axes) or "/" in run or run in ("", ".", ".."):
                     raise ValueError
         refuse_mixed_data(folder.data_uses(run for _, _, _, run in points))
-        runs = {name: read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
+        runs = {
+            name: read_run(SavedRun.find(folder.run(name).path), powers)
+            for name in dict.fromkeys(p[3] for p in points)
+        }
         return cls(axes, tuple(PointResult(*point, runs[point[3]]) for point in points), powers is not None)
 
     @property
@@ -209,6 +213,36 @@ class BatchResults(Displayable):
         figure = self.curve_figure(metric, options, slot_seconds)
         return notebook_display.plot_composed(relabelled(figure, labels) if labels else figure, options, ax)
 
+    def table(
+        self,
+        *columns: str,
+        band: Spread | None = None,
+        target: str | None = None,
+        best: str | None = None,
+        by: Literal["loss", "accuracy", "target"] | None = None,
+        slot_seconds: float | None = None,
+    ) -> PaperTable:
+        """Return a table for a paper: means with their spread over the finished seeds of each combination.
+
+        It has the methods `text`, `csv`, `markdown` and `tex` (booktabs).
+
+        Args:
+            columns: Statistics, such as final_loss, rounds or final_test_loss, a metric of the task. Default:
+                final loss and accuracy.
+            band: The spread: std (one standard deviation, the default), 95% (confidence interval of the mean)
+                or min-max.
+            target: accuracy=X or loss=X: also the slots, and where known the seconds and joules, until a seed
+                reaches it; seeds that do not are counted.
+            best: An axis, such as learning_rate: only its best value for each combination of the others.
+            by: What is best: the lowest loss (the default), the highest accuracy, or the target: reached by
+                the most seeds, then the soonest.
+            slot_seconds: Seconds of a slot, unless the runs say it, for seconds to the target.
+        """
+        from slotwise.batch.summary import TableOptions, batch_table  # noqa: PLC0415  (it reads these results)
+
+        options = TableOptions(columns=columns, target=target, best=best, by=by)
+        return batch_table(self, options, band, slot_seconds)
+
     def curve_figure(
         self,
         metric: str | None = None,
@@ -226,9 +260,8 @@ class BatchResults(Displayable):
         return figure
 
 
-def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
-    """Read a run; its joules are NaN without powers."""
-    run = SavedRun.find(folder.path)
+def read_run(run: SavedRun | None, powers: Powers | None) -> RunOutcome:
+    """Return what came of a run, if there is one; its joules are NaN without powers."""
     if run is None:
         return RunOutcome("missing")
     curve = run.curve(powers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from slotwise.base.errors import UserError
 from slotwise.base.files import check_writable, json_text, write_atomically
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.results import BatchResults
+from slotwise.batch.summary import TableOptions
 from slotwise.cli.batches import results_table
 from slotwise.cli.flags import (
     AsJson,
@@ -25,23 +25,27 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.options.checks import option_names
-from slotwise.report.curves import CurveFigure
+from slotwise.cli.show_requests import FigureRequest, TableRequest
 from slotwise.report.figure_options import FigureOptions
-from slotwise.report.plotting import check_style, curves_figure, curves_of, draw_curves, picture_kind
 from slotwise.report.tables import device_csv, run_as_dict, run_tables, table_console
 from slotwise.runs import SavedRun
 from slotwise.runs.data_identity import changed_data_text, changed_sources
 from slotwise.runs.saved_run import has_run
-from slotwise.schedule.costs import Powers
 
 OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
 METRIC = output("Metric to draw: beside the loss for runs (default: accuracy), in its place for a batch.")
 USAGE_CSV = output("Write slots and joules of every device: FILE.csv.", metavar="FILE")
 FIGURE = panel("Figure")
+TABLE = panel("Table for a paper: means over seeds")
+TABLE_OUT = Parameter(
+    help="Print it as text, csv, markdown or tex (booktabs), or write it: FILE.txt, .csv, .md or .tex.",
+    metavar="KIND|FILE",
+    group=TABLE,
+)
+TEX = Parameter(help="The same as --table tex.", group=TABLE)
 
 
-@command(*flags_of(FigureOptions, FIGURE), *power_flags())
+@command(*flags_of(FigureOptions, FIGURE), *flags_of(TableOptions, TABLE), *power_flags())
 def show(
     options: dict[str, Any],
     runs: Annotated[list[Path], Parameter(help="Run folders, or the folder of one batch.")],
@@ -51,25 +55,29 @@ def show(
     metric: Annotated[str | None, METRIC] = None,
     per_device: PerDevice = False,
     usage_csv: Annotated[Path | None, USAGE_CSV] = None,
+    table: Annotated[str | None, TABLE_OUT] = None,
+    tex: Annotated[bool, TEX] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tabulate and draw one or several runs, or a batch as far as it is finished.
 
     For runs: loss and accuracy, and the costs of the devices.
     """
-    asked = _FigureRequest.take(options, out, metric)
+    tabulated = TableRequest.take(options, table, tex=tex, as_json=as_json)
+    asked = FigureRequest.take(options, out, metric, tabulated)
     powers = take_powers(options)
     if usage_csv is not None:
         check_writable(usage_csv)
     if any(BatchFolder(path).is_batch for path in runs):
         if powers is not None or per_device or usage_csv is not None:
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
-        _show_batch(runs, asked, as_json)
+        _show_batch(runs, asked, tabulated, as_json)
         return
     for path in runs:
         _refuse_folder_of_runs(path)
     saved = [SavedRun.read(path) for path in runs]
     figure = asked.of_runs(saved, powers)
+    made = None if tabulated is None else tabulated.of_runs(saved, powers)
     costs = [run.costs(powers) for run in saved]
     # A notice, no refusal: each run has a row and a curve of its own, so nothing is averaged.
     uses = [run.data._replace(run=str(run.path)) for run in saved]
@@ -77,8 +85,10 @@ def show(
         print(changed_data_text(source, hashes), file=sys.stderr)
     if as_json:
         print(json_text([run_as_dict(run, own, per_device) for run, own in zip(saved, costs, strict=True)]))
-    else:
+    elif tabulated is None or not tabulated.prints:
         table_console().print(*run_tables(saved, costs, per_device=per_device))
+    if tabulated is not None and made is not None:
+        tabulated.write(made)
     asked.write(figure)
     if usage_csv is not None:
         known = {str(run.path): own for run, own in zip(saved, costs, strict=True) if own}
@@ -96,49 +106,9 @@ def _refuse_folder_of_runs(path: Path) -> None:
         raise UserError(f"{path}: not a run or a batch, but a folder of them: {hint}")
 
 
-@dataclass(frozen=True)
-class _FigureRequest:
-    """The figure that a command line asks for, if it asks for one."""
-
-    out: Path | None
-    metric: str | None
-    options: FigureOptions
-    slot_seconds: float | None
-
-    @classmethod
-    def take(cls, options: dict[str, Any], out: Path | None, metric: str | None) -> _FigureRequest:
-        """Remove the options of the figure from those given, and refuse what has no effect."""
-        given = {name: options.pop(name) for name in option_names(FigureOptions) if name in options}
-        if out is None and (given or metric is not None):
-            name = next(iter(given), "metric")
-            raise UserError(f"--{name} needs --out FILE: it is about the figure")
-        if out is not None:
-            picture_kind(out)
-            check_writable(out)
-        asked = FigureOptions(**given)
-        if asked.style is not None:
-            check_style(asked.style)
-        # The length of a slot is one of the powers, but seconds do without the others.
-        alone = asked.x == "seconds" and set(options) == {"slot_seconds"}
-        length = options.pop("slot_seconds") if alone else options.get("slot_seconds")
-        return cls(out, metric, asked, length)
-
-    def of_runs(self, saved: list[SavedRun], powers: Powers | None) -> CurveFigure | None:
-        """Return the figure of runs; those that differ in seeds only are one curve if a band is chosen."""
-        if self.out is None:
-            return None
-        merge = self.options.band is not None
-        curves = curves_of(saved, powers, self.slot_seconds, merge_seeds=merge)
-        return self.options.applied(curves_figure(curves, self.metric, self.options))
-
-    def write(self, figure: CurveFigure | None) -> None:
-        """Draw a figure to its file."""
-        if self.out is not None and figure is not None:
-            draw_curves(figure, self.out, replace(self.options, labels=()))
-            print(f"wrote {self.out}", file=sys.stderr)
-
-
-def _show_batch(folders: list[Path], asked: _FigureRequest, as_json: bool) -> None:
+def _show_batch(
+    folders: list[Path], asked: FigureRequest, tabulated: TableRequest | None, as_json: bool
+) -> None:
     if len(folders) > 1:
         raise UserError(f"{folders[0]} and others: a batch is shown by itself")
     results = BatchResults.read(BatchFolder(folders[0]))
@@ -146,12 +116,15 @@ def _show_batch(folders: list[Path], asked: _FigureRequest, as_json: bool) -> No
     if asked.out is not None:
         figure = results.curve_figure(asked.metric, asked.options, asked.slot_seconds)
         figure = asked.options.applied(figure)
+    made = None if tabulated is None else tabulated.of_batch(results)
     if as_json:
         columns = results.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         print(json_text(rows))
-    else:
+    elif tabulated is None or not tabulated.prints:
         table_console().print(results_table(results))
+    if tabulated is not None and made is not None:
+        tabulated.write(made)
     asked.write(figure)
 
 

@@ -6,56 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Literal
 
 from slotwise.base.errors import InputError, MissingError
-from slotwise.learning import Point
 from slotwise.options.checks import checked
-from slotwise.options.option_text import read_number
 from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
 from slotwise.report.number_text import loss_text
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_run import final_accuracy, final_loss
+from slotwise.runs.target import Quantity, Target
 from slotwise.schedule.costs import Powers, joules, usage_until
 
-Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
 Score = tuple[float, float]
 """A score: the number of seeds that missed the target, then a value; lower is better."""
-TARGETS = "accuracy=X with X above 0 and at most 1, or loss=X with X above 0"
 DIVERGED: Score = (inf, inf)
-
-
-@dataclass(frozen=True)
-class Target:
-    """A training loss or a test accuracy to reach."""
-
-    quantity: Quantity
-    value: float
-
-    def __post_init__(self) -> None:
-        is_possible = 0 < self.value <= 1 if self.quantity == "accuracy" else 0 < self.value < inf
-        if self.quantity not in get_args(Quantity) or not is_possible:
-            raise InputError("target", self, TARGETS)
-
-    @classmethod
-    def parse(cls, text: str) -> Target:
-        """Read a target such as ``accuracy=0.9`` or ``loss=0.2``."""
-        quantity, _, number = text.partition("=")
-        try:
-            return cls(checked("target", quantity, Quantity), read_number(number))
-        except ValueError:  # an InputError is one, too
-            raise InputError("target", text, TARGETS) from None
-
-    def __str__(self) -> str:
-        return f"{self.quantity}={self.value:g}"
-
-    def reached(self, points: Sequence[Point]) -> Point | None:
-        """Return the first evaluation that reaches the target."""
-        if self.quantity == "accuracy":
-            return next((point for point in points if point.accuracy >= self.value), None)
-        return next((point for point in points if point.loss <= self.value), None)
 
 
 @dataclass(frozen=True)

@@ -102,19 +102,27 @@ def curves_of(
 
     With ``merge_seeds``, runs that differ in nothing but seeds are one curve.
     """
-    groups: dict[str, list[SavedRun]] = {}
-    for run in runs:
-        groups.setdefault(_line_key(run) if merge_seeds else str(len(groups)), []).append(run)
-    names = [run.name for run in runs]
     return [
         NamedCurve(
-            _label(group, names),
+            label,
             tuple(run.curve(powers) for run in group),
             Subject(group[0].config.schedule, group[0].config.channel.group_size),
             group[0].slot_seconds(slot_seconds) or nan,
         )
-        for group in groups.values()
+        for label, group in grouped_runs(runs, merge_seeds=merge_seeds).items()
     ]
+
+
+def grouped_runs(runs: Sequence[SavedRun], *, merge_seeds: bool) -> dict[str, list[SavedRun]]:
+    """Return the runs of each curve or row by its label; a path or a number tells equal labels apart."""
+    groups: dict[str, list[SavedRun]] = {}
+    for number, run in enumerate(runs):
+        groups.setdefault(_line_key(run) if merge_seeds else str(number), []).append(run)
+    names, labelled = [run.name for run in runs], dict[str, list[SavedRun]]()
+    for group in groups.values():
+        label = _label(group, names)
+        labelled[label if label not in labelled else f"{label} ({len(labelled) + 1})"] = group
+    return labelled
 
 
 def _line_key(run: SavedRun) -> str:

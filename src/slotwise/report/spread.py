@@ -10,11 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Spread = Literal["min-max", "std", "95%"]
-SPREAD_TEXTS = {
-    "min-max": "lowest to highest seed",
-    "std": "one standard deviation over the seeds",
-    "95%": "95 % confidence interval of the mean",
-}
 CONFIDENCE = 0.95
 
 
