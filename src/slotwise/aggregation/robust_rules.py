@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation.rule import Contribution, Vector
 from slotwise.base.errors import InputError
 from slotwise.options import Range
-from slotwise.options.checks import LARGEST_NUMBER, check_fields
+from slotwise.options.checks import LARGEST_NUMBER, Value
 
 ROUNDING = 1e-9  # more than that of trim·S: 0.29 · 100 is below 29
 BLOCK = 1 << 16  # coordinates sorted at once: the updates of a round are not copied as a whole
@@ -35,7 +35,7 @@ def coordinate_median(model: Vector, contributions: Sequence[Contribution]) -> V
 
 
 @dataclass(frozen=True)
-class TrimmedMean:
+class TrimmedMean(Value):
     """w_{k+1} = w_k − mean of each coordinate without its b largest and b smallest numbers.
 
     ``trim`` is the share dropped at each end, from above 0 to below 0.5: b = floor(trim·S). It should be at
@@ -46,9 +46,6 @@ class TrimmedMean:
     """
 
     trim: Annotated[float, Range(above=0, below=0.5)] = 0.2
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def check_group_size(self, size: int) -> None:
         """Refuse a round of fewer than 3 updates, and a share that drops no update of a full round."""
@@ -86,7 +83,7 @@ def _middle_mean(contributions: Sequence[Contribution], dropped: int) -> NDArray
 
 
 @dataclass(frozen=True)
-class Krum:
+class Krum(Value):
     """w_{k+1} = w_k − u_i with the lowest score: the sum of its squared distances to S − f − 2 neighbours.
 
     Blanchard, El Mhamdi, Guerraoui and Stainer, "Machine Learning with Adversaries: Byzantine Tolerant
@@ -99,9 +96,6 @@ class Krum:
     """
 
     byzantine: Annotated[int, Range(least=1)] = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def check_group_size(self, size: int) -> None:
         """Refuse a round of fewer than 2f + 3 updates."""
@@ -170,7 +164,7 @@ def by_score(contributions: Sequence[Contribution], byzantine: int) -> list[int]
 
 
 @dataclass(frozen=True)
-class NormClipping:
+class NormClipping(Value):
     """w_{k+1} = w_k − (1/S) Σ u_i · min(1, M/‖u_i‖): longer updates are scaled down to length M.
 
     Sun, Kairouz, Suresh and McMahan, "Can You Really Backdoor Federated Learning?", 2019, arXiv:1911.07963.
@@ -182,9 +176,6 @@ class NormClipping:
     """
 
     largest_norm: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from slotwise.aggregation.means import sample_weighted_update
 from slotwise.aggregation.rule import Contribution, RuleState, Vector
 from slotwise.options import Range
-from slotwise.options.checks import LARGEST_NUMBER, check_fields
+from slotwise.options.checks import LARGEST_NUMBER, Value
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class ServerMomentum:
+class ServerMomentum(Value):
     """v ← beta·v + u, w_{k+1} = w_k − eta_g·v, with u the step of `fedavg` and v = 0 at the start.
 
     Hsu, Qi and Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
@@ -42,9 +42,6 @@ class ServerMomentum:
     server_momentum: Annotated[float, Range(least=0, below=1)] = 0.9
     server_rate: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 1.0
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def __call__(
         self, model: Vector, contributions: Sequence[Contribution], state: RuleState
     ) -> tuple[Vector, RuleState]:
@@ -56,7 +53,7 @@ class ServerMomentum:
 
 
 @dataclass(frozen=True)
-class FedAdam:
+class FedAdam(Value):
     """v ← beta2·v + (1 − beta2)·u²; see the module for the rest.
 
     Attributes:
@@ -70,9 +67,6 @@ class FedAdam:
     server_beta1: Annotated[float, Range(least=0, below=1)] = 0.9
     server_beta2: Annotated[float, Range(least=0, below=1)] = 0.99
     server_epsilon: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 1e-3
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(
         self, model: Vector, contributions: Sequence[Contribution], state: RuleState
@@ -101,7 +95,7 @@ class FedYogi(FedAdam):
 
 
 @dataclass(frozen=True)
-class FedAdagrad:
+class FedAdagrad(Value):
     """v ← v + u² and m = u: beta1 is 0, as in the paper's experiments.
 
     Attributes:
@@ -111,9 +105,6 @@ class FedAdagrad:
 
     adaptive_rate: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 0.01
     server_epsilon: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 1e-3
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(
         self, model: Vector, contributions: Sequence[Contribution], state: RuleState

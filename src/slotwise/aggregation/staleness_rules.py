@@ -15,7 +15,7 @@ import numpy as np
 
 from slotwise.aggregation.rule import Contribution, RuleState, Vector
 from slotwise.options import Choice, Range
-from slotwise.options.checks import LARGEST_NUMBER, check_fields
+from slotwise.options.checks import LARGEST_NUMBER, Value
 
 Discount = Callable[[int], float]
 
@@ -26,7 +26,7 @@ def constant(staleness: int) -> float:  # noqa: ARG001
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Value):
     """s(d) = (1 + d)^(−a), with a = ``power``.
 
     Attributes:
@@ -35,16 +35,13 @@ class Polynomial:
 
     power: Annotated[float, Range(least=0, most=16)] = 0.5
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def __call__(self, staleness: int) -> float:
         """Return the weight s(d)."""
         return float((1.0 + staleness) ** -self.power)
 
 
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(Value):
     """s(d) = 1 up to d = b, then 1 / (a(d − b) + 1), with a = ``slope`` and b = ``grace``.
 
     Attributes:
@@ -54,9 +51,6 @@ class Hinge:
 
     slope: Annotated[float, Range(above=0, most=1_000_000)] = 10.0
     grace: Annotated[float, Range(least=0)] = 4.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(self, staleness: int) -> float:
         """Return the weight s(d)."""
@@ -95,7 +89,7 @@ class StalenessWeightedMean:
 
 
 @dataclass(frozen=True)
-class FedAsync:
+class FedAsync(Value):
     """w ← (1 − a_i) w + a_i w_i with a_i = a·s(d_i), for each update in the order of the uplinks.
 
     Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", OPT 2020, arXiv:1903.03934, Algorithm 1.
@@ -111,9 +105,6 @@ class FedAsync:
     mixing: Annotated[float, Range(above=0, most=1)] = 0.6
     discount: DiscountChoice = Polynomial()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""
         mixed = model.astype(np.float64)
@@ -125,7 +116,7 @@ class FedAsync:
 
 
 @dataclass(frozen=True)
-class FedBuff:
+class FedBuff(Value):
     """w_{k+1} = w_k − (eta_g/K) Σ u_i / sqrt(1 + d_i), where the buffer of K updates is a round of K = S.
 
     Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek and Huba, "Federated Learning with Buffered Asynchronous
@@ -138,9 +129,6 @@ class FedBuff:
 
     server_rate: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 1.0
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""
         total = np.zeros(model.shape, dtype=np.float64)
@@ -150,7 +138,7 @@ class FedBuff:
 
 
 @dataclass(frozen=True)
-class DelayAdaptive:
+class DelayAdaptive(Value):
     """w_{k+1} = w_k − (1/S) Σ min(1, c/d_i) u_i: full steps up to staleness c, then steps as short as c/d.
 
     Mishchenko, Bach, Even and Woodworth, "Asynchronous SGD Beats Minibatch SGD Under Arbitrary Delays",
@@ -170,9 +158,6 @@ class DelayAdaptive:
     """
 
     delay_threshold: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(
         self, model: Vector, contributions: Sequence[Contribution], state: RuleState

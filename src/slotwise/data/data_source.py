@@ -27,18 +27,15 @@ from slotwise.data.partitions import (
 )
 from slotwise.data.sizes import AllSamples, EqualSizes, Generator, ListedSizes, PowerLawSizes, Sizes
 from slotwise.options import Either, FileName, Found, Range, loaded
-from slotwise.options.checks import LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST_SEED, Value
 
 InputScale = Literal["standard", "unit"]
 
 
-class DataSource(ABC):
+class DataSource(Value, ABC):
     """Samples for training and testing, and which device holds which."""
 
     input_scale: InputScale
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     @abstractmethod

@@ -30,15 +30,12 @@ from slotwise.data.label_divisions import (
 )
 from slotwise.data.sizes import Count, EqualSizes, Generator, Samples, SizesChoice, TooManySamples
 from slotwise.options import Choice, Range, table_of
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition(ABC):
+class Partition(Value, ABC):
     """A built-in partition."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abstractmethod
     def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from slotwise.base.errors import InputError
 from slotwise.data.dataset import DataError
 from slotwise.options import Either, Range
-from slotwise.options.checks import LARGEST, check_fields
+from slotwise.options.checks import LARGEST, Value
 
 Counts = NDArray[np.int64]
 Samples = int | Sequence[int] | NDArray[np.integer]  # one number for all devices, or one for each
@@ -30,7 +30,7 @@ class TooManySamples(InputError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EqualSizes:
+class EqualSizes(Value):
     """Every device holds equally many samples.
 
     Attributes:
@@ -39,9 +39,6 @@ class EqualSizes:
 
     option: ClassVar[str] = "samples_per_device"  # that decides how many there are in all
     samples_per_device: Count = 250
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def draw(self, devices: int, generator: Generator) -> Samples:  # noqa: ARG002
         """Return the number of samples of every device, or of each."""
@@ -158,7 +155,7 @@ class LognormalSizes(UnequalSizes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedSizes:
+class ListedSizes(Value):
     """The samples of each device are listed.
 
     Attributes:
@@ -169,7 +166,7 @@ class ListedSizes:
     device_samples: Annotated[tuple[int, ...], Range(least=1, most=LARGEST)]
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if not self.device_samples:
             raise InputError("device_samples", "none", "one number for each device")
 

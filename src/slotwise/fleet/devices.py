@@ -16,7 +16,7 @@ from slotwise.fleet.battery import MOST_HARVEST, MOST_JOULES, Batteries
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
 from slotwise.options import Either, NoFlag, Range, declared, flat
-from slotwise.options.checks import LARGEST, LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST, LARGEST_SEED, Value
 from slotwise.scenario import Scenario
 
 MOST_DEVICES = 1_000_000
@@ -37,11 +37,8 @@ def _absence(value: Any) -> tuple[int, int, int | None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
+class _Part(Value):
     """A part of `Devices`: its fields are options, which are checked."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 class EqualSpeeds(_Part):

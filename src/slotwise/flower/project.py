@@ -18,7 +18,7 @@ from slotwise.base.errors import InputError, UserError, refuse_unknown_name
 from slotwise.base.extras import importing
 from slotwise.base.user_code import describe_error, is_function_name
 from slotwise.learning.models import Model, Seed
-from slotwise.options.checks import LARGEST_SEED, check_fields, whole
+from slotwise.options.checks import LARGEST_SEED, whole
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord
@@ -135,7 +135,7 @@ class FlowerApp(Model):
         if not isinstance(self.flower_app, str | Path) or not str(self.flower_app):
             raise InputError("flower_app", self.flower_app, "the folder of a Flower project")
         object.__setattr__(self, "flower_app", str(Path(self.flower_app).absolute()))
-        check_fields(self)
+        super().__post_init__()
         name = self.flower_evaluate
         if name is not None and not is_function_name(name):
             raise InputError("flower_evaluate", name, "module:function, as in my_app.server_app:evaluate")

@@ -18,7 +18,7 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
 from slotwise.learning.task import Task, TaskWrapper, TrainingStart
 from slotwise.options import Choice, Range
-from slotwise.options.checks import LARGEST_NUMBER, check_fields, whole
+from slotwise.options.checks import LARGEST_NUMBER, Value, whole
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class NoAttack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attack(ABC):
+class Attack(Value, ABC):
     """A share of the devices attacks.
 
     Attributes:
@@ -41,9 +41,6 @@ class Attack(ABC):
 
     share: Annotated[float, Range(above=0, most=1)] = 0.2
     scale: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 10.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def attackers(self, devices: int, seed: int) -> tuple[int, ...]:
         """Return the devices that attack, drawn from the seed: the share of all devices, rounded.

@@ -27,7 +27,7 @@ from slotwise.learning.optimizer import (
 )
 from slotwise.learning.task import TrainingStart
 from slotwise.options import Range, flat
-from slotwise.options.checks import LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST_SEED, Value
 
 POSITION = 8  # bytes of a sample's position in a batch
 LocalUpdate = Literal["sum", "mean"]
@@ -35,7 +35,7 @@ LocalUpdate = Literal["sum", "mean"]
 
 @flat
 @dataclass(frozen=True, kw_only=True)
-class LocalTraining:
+class LocalTraining(Value):
     """Local training of a device: H steps of an optimiser on its own samples, or E passes over them.
 
     For more than one step the paper's "local update" may be read as the sum of the gradients met on the way
@@ -60,7 +60,7 @@ class LocalTraining:
     seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] = 0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         # At the first step w is w_start, and the mean of one gradient is the sum.
         if isinstance(self.batching, FixedSteps) and self.batching.local_steps == 1:
             usual = {

@@ -11,7 +11,7 @@ from slotwise.base.extras import MODELS, require
 from slotwise.base.user_code import describe_error
 from slotwise.learning.networks import NETWORK, Cnn, Network
 from slotwise.options import Choice, Either, Range, UserFunction, loaded
-from slotwise.options.checks import LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST_SEED, Value
 
 if TYPE_CHECKING:
     from slotwise.learning.task import Task
@@ -20,7 +20,7 @@ TASK = Choice("task", {}, own=(1,))
 Seed = Annotated[int, Range(least=0, most=LARGEST_SEED)]
 
 
-class Model:
+class Model(Value):
     """Base class of the models of a run. The defaults are those of a task that is not slotwise's own.
 
     Attributes:
@@ -71,7 +71,7 @@ class NetworkModel(Model):
     model_seed: Seed | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.network.needs_torch and self.backend != "torch":
             raise InputError("network", NETWORK.name_of(self.network), "used with backend=torch")
 
@@ -100,7 +100,7 @@ class OwnTask(Model):
     model_seed: Seed | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if not isinstance(self.task, UserFunction):  # a function, which is named so that run.json can have it
             object.__setattr__(
                 self, "task", UserFunction("task", TASK.name_of(self.task) or "", (), TASK.own)

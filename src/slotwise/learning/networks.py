@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from slotwise.base.errors import InputError
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.options import Choice, Range
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 
 STAGES = ((16, 1), (32, 2), (64, 2))  # channels and stride of each stage of a ResNet-8
 Shape = tuple[int, int, int]
@@ -65,15 +65,12 @@ class Resnet8:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network(ABC):
+class Network(Value, ABC):
     """A network for images of any shape, and of any number of classes."""
 
     channels: ClassVar[tuple[int, ...]] = ()
     hidden: ClassVar[tuple[int, ...]] = ()
     needs_torch: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abstractmethod
     def size(self, input_shape: Shape, classes: int) -> Architecture | Resnet8:

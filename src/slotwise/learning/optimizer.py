@@ -19,7 +19,7 @@ from slotwise.base.errors import UserError
 from slotwise.base.user_code import check_arguments, describe_value
 from slotwise.learning.task import TrainingStart
 from slotwise.options import Choice, Range, UserFunction, loaded
-from slotwise.options.checks import LARGEST, LARGEST_NUMBER, check_fields
+from slotwise.options.checks import LARGEST, LARGEST_NUMBER, Value
 from slotwise.options.declarations import importable_name
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class StepContext:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuiltInStep(ABC):
+class BuiltInStep(Value, ABC):
     """A step along the gradient of the loss with penalties.
 
     Attributes:
@@ -67,9 +67,6 @@ class BuiltInStep(ABC):
     weight_decay: Weight = 0.0
     gradient_clip: Positive | None = None
     proximal: Weight = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abstractmethod
     def __call__(self, weights: Array, gradient: Array, context: StepContext) -> None:
@@ -139,7 +136,7 @@ class Adam(BuiltInStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnStep:
+class OwnStep(Value):
     """A step of the user's own, a function of weights, gradient and context.
 
     Attributes:
@@ -147,9 +144,6 @@ class OwnStep:
     """
 
     local_step: Annotated[Any, Choice("local_step", {}, own=(3,))]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -172,7 +166,7 @@ class Constant:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decay(ABC):
+class Decay(Value, ABC):
     """The step size decays from 1 over the run, and never rises.
 
     Attributes:
@@ -183,9 +177,6 @@ class Decay(ABC):
 
     rate_unit: Literal["round", "slot", "training"] = "round"
     rate_period: Annotated[int, Range(least=1, most=LARGEST)] = 1000
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def factor(self, start: TrainingStart) -> float:
         """Return the factor of the step size in a local training."""

@@ -13,7 +13,7 @@ from slotwise.base.user_code import describe_error, describe_value
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation, Task, TaskWrapper, bare_task
 from slotwise.options import Choice, Either, loaded
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 
 METRIC = Choice("own_metric", {}, own=(2,))
 
@@ -31,7 +31,7 @@ class NoMetric:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnMetric:
+class OwnMetric(Value):
     """A metric of your own, computed from the model and the task.
 
     Attributes:
@@ -39,9 +39,6 @@ class OwnMetric:
     """
 
     own_metric: Annotated[Any, METRIC]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def check(self) -> None:
         """Import the function."""

@@ -18,7 +18,7 @@ from slotwise.base.files import check_writable, write_atomically, write_csv
 from slotwise.fleet import Fleet
 from slotwise.live.server.timings import FILE, Timing
 from slotwise.options import Range
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 from slotwise.runs import SavedRun
 
 SLACK = 1.1  # of a slot that is chosen here: it is this much longer than the median uplink
@@ -96,7 +96,7 @@ def check_fleet_file(path: Path) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationConfig:
+class CalibrationConfig(Value):
     """Options of the measurement of a fleet.
 
     Attributes:
@@ -107,9 +107,6 @@ class CalibrationConfig:
 
     slot_ms: Annotated[float | None, Range(above=0)] = None
     quantile: Annotated[float, Range(above=0, most=1)] = 0.9
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def calibrate(run: Path | str, **options: Any) -> Calibration:

@@ -57,6 +57,13 @@ def option_names(owner: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(owner))
 
 
+class Value:
+    """Base class of frozen dataclasses whose fields are checked and converted when one is made."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 def check_fields(instance: Any) -> None:
     """Convert every field of a frozen dataclass to its declared type, or raise an InputError."""
     for declaration in declarations(type(instance)):

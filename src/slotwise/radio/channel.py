@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.base.random_streams import Floats, SchedulePurpose, States, mixed_all, units
 from slotwise.options import Either, FileName, Found, Named, Range
-from slotwise.options.checks import LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST_SEED, Value
 from slotwise.radio.fading import FADING, Fading, NoFading, Rayleigh, Slots
 from slotwise.radio.path_loss import PATH_LOSS, PathLoss, UrbanMicro
 from slotwise.radio.placement import PLACEMENT, CellPlacement, device_states
@@ -99,7 +99,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChannelModel:
+class ChannelModel(Value):
     """Mean SNRs from distance, path loss and shadowing, and block fading around them.
 
     Attributes:
@@ -122,7 +122,7 @@ class ChannelModel:
     seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         reason = f"with radio_path_loss {PATH_LOSS.name_of(self.path_loss)}"
         self.placement.refuse_beyond(self.path_loss.farthest_m, reason)
         if self.seed is not None and not self.is_random:
@@ -158,7 +158,7 @@ class ChannelModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordedTrace:
+class RecordedTrace(Value):
     """Recorded channels instead of a model.
 
     Attributes:
@@ -178,7 +178,7 @@ class RecordedTrace:
     def __post_init__(self) -> None:
         if isinstance(self.path, Path):
             object.__setattr__(self, "path", str(self.path))
-        check_fields(self)
+        super().__post_init__()
         path = Path(self.path).absolute()
         object.__setattr__(self, "path", str(path))
         if self.sha256 is None:

@@ -18,14 +18,14 @@ import numpy as np
 
 from slotwise.base.random_streams import Floats, States, mixed_all, units
 from slotwise.options import Choice, Named, Range
-from slotwise.options.checks import LARGEST, check_fields
+from slotwise.options.checks import LARGEST, Value
 
 _SMALLEST = 2.0**-54  # in place of 0 where a logarithm is taken
 Slots = Annotated[int, Range(least=1, most=LARGEST)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fading(ABC):
+class Fading(Value, ABC):
     """Distribution of power gains with mean 1.
 
     Attributes:
@@ -34,9 +34,6 @@ class Fading(ABC):
 
     is_random: ClassVar[bool] = True
     coherence_slots: Slots = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abstractmethod
     def gains(self, states: States) -> Floats:

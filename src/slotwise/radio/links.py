@@ -18,7 +18,7 @@ import numpy as np
 from slotwise.base.errors import InputError, NoEffectError
 from slotwise.base.random_streams import Floats
 from slotwise.options import Choice, Either, Range, table_of
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 from slotwise.radio.channel import Budget, Channel, ChannelModel, Conditions, TraceConditions, decibels
 from slotwise.radio.fading import Slots
 from slotwise.radio.radio_link import NO_DEADLINE, RadioLink
@@ -60,7 +60,7 @@ class FixedSlots:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RadioOptions(ABC):
+class RadioOptions(Value, ABC):
     """Options of every link over the radio.
 
     Attributes:
@@ -76,9 +76,6 @@ class RadioOptions(ABC):
     band: Literal["own", "divided"] = "own"
     noise_figure_db: NoiseFigure = 5.0
     power_dbm: Decibels = 23.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     @abstractmethod

@@ -18,7 +18,7 @@ import numpy as np
 
 from slotwise.base.random_streams import Floats
 from slotwise.options import Choice, Range
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 
 SPEED_OF_LIGHT = 299_792_458.0  # m/s
 DEVICE_HEIGHT = 1.5  # m, h_UT
@@ -26,7 +26,7 @@ NEAREST, FARTHEST = 10.0, 5_000.0  # m, the range of the formulas of TR 38.901
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathLoss(ABC):
+class PathLoss(Value, ABC):
     """Mean loss of power on the way between server and device.
 
     Attributes:
@@ -35,9 +35,6 @@ class PathLoss(ABC):
 
     farthest_m: ClassVar[float] = inf  # the formula does not hold beyond
     carrier_ghz: Annotated[float, Range(least=0.01, most=1000.0)] = 3.5
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abstractmethod
     def loss_db(self, distance: Floats) -> Floats:

@@ -17,7 +17,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.base.random_streams import Floats, SchedulePurpose, States, mixed_all, state_after, units
 from slotwise.fleet.csv_rows import CsvTable, read_table
 from slotwise.options import Choice, FileName, Named, NoFlag, Range, StandsFor
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 
 NEAREST_DISTANCE, LARGEST_DISTANCE = 0.1, 1e7  # metres
 Metres = Annotated[float, Range(least=NEAREST_DISTANCE, most=LARGEST_DISTANCE)]
@@ -30,7 +30,7 @@ def device_states(seed: int, purpose: SchedulePurpose, devices: int) -> States:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RingPlacement:
+class RingPlacement(Value):
     """All devices on a circle around the server.
 
     Attributes:
@@ -39,9 +39,6 @@ class RingPlacement:
 
     is_random: ClassVar[bool] = False
     radius_m: Metres = 500.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def distances(self, devices: int, seed: int) -> Floats:  # noqa: ARG002
         """Return the distances of devices 1 to N from the server, in metres."""
@@ -78,7 +75,7 @@ class CellPlacement(RingPlacement):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedPlacement:
+class ListedPlacement(Value):
     """Distances that are given one by one.
 
     Attributes:
@@ -89,7 +86,7 @@ class ListedPlacement:
     distances_m: Annotated[tuple[float, ...], NoFlag()]
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         for device, distance in enumerate(self.distances_m, start=1):
             if isinstance(distance, bool) or not isinstance(distance, int | float):
                 raise InputError("distances_m", distance, "a list of numbers")

@@ -24,7 +24,7 @@ from slotwise.base.errors import InputError, MissingError, UserError
 from slotwise.base.random_streams import Floats
 from slotwise.fleet.csv_rows import read_table
 from slotwise.options import Choice, FileName, Named, NoFlag, Range, StandsFor
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 
 CQI_TABLE = Path(__file__).with_name("cqi_table.csv")
 MOST_DECIBELS, MOST_EFFICIENCY = 200, 1000  # of a scheme's threshold and efficiency
@@ -45,7 +45,7 @@ class Rate(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shannon:
+class Shannon(Value):
     """log2(1 + SNR/Γ): Shannon (1949), with a gap Γ (Cioffi et al., IEEE Trans. Comm. 43, 1995).
 
     Attributes:
@@ -53,9 +53,6 @@ class Shannon:
     """
 
     gap_db: Gap = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def gap(self) -> float:
@@ -110,7 +107,7 @@ def cqi_efficiencies() -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchemeTable(Stepped):
+class SchemeTable(Value, Stepped):
     """Modulation and coding schemes of your own.
 
     Attributes:
@@ -120,7 +117,7 @@ class SchemeTable(Stepped):
     schemes: Annotated[Schemes, NoFlag()]
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         pairs: list[tuple[float, float]] = []
         for pair in self.schemes:
             numbers: Any = pair if isinstance(pair, tuple | list) else ()
@@ -204,7 +201,7 @@ def required_bits(name: str, bits: int | None, coherence_slots: int = 1) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeededSnr:
+class NeededSnr(Value):
     """The SNR at which the bits of an uplink just fit into its slots by Shannon's formula with the gap.
 
     Attributes:
@@ -217,9 +214,6 @@ class NeededSnr:
     slot_ms: SlotMs = USUAL_SLOT_MS
     bits: Bits | None = None
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def snr(self, symbols: float) -> float:
         """Return the linear SNR that an uplink of ``symbols`` hertz-seconds needs."""
         efficiency = required_bits("radio_bits", self.bits) / symbols
@@ -230,7 +224,7 @@ class NeededSnr:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GivenSnr:
+class GivenSnr(Value):
     """An SNR that is given: neither the bits of an uplink nor the duration of a slot matters.
 
     Attributes:
@@ -241,9 +235,6 @@ class GivenSnr:
     slot_ms: ClassVar[float] = USUAL_SLOT_MS  # for joules only
     bits: ClassVar[None] = None
     threshold_db: Decibels
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def snr(self, symbols: float) -> float:  # noqa: ARG002
         """Return the threshold as a linear SNR."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError, UserError
 from slotwise.options import Range
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 from slotwise.report.curves import ACROSS_NAMES, Across, CurveFigure, Line
 from slotwise.report.spread import Spread
 
@@ -30,7 +30,7 @@ Labels = Mapping[str, str] | Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureOptions:
+class FigureOptions(Value):
     """What a figure of curves shows and how.
 
     Attributes:
@@ -49,9 +49,6 @@ class FigureOptions:
     labels: tuple[str, ...] = ()
     style: str | None = None
     width: Annotated[float, Range(above=0, most=100)] | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def spread(self) -> Spread:

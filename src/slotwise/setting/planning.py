@@ -137,8 +137,7 @@ def plan(
         deadline: T, the slots available for training.
         group_sizes: values of S; all divisors of N by default.
         fleet: the devices, if they are unequal: every schedule is then simulated.
-        link: returns the link of a scenario, such as `RunConfig.make_link`; unless its slots are fixed, every
-            schedule is simulated.
+        link: returns the link of a scenario, as `RunConfig.make_link`; unless it is fixed, it is simulated.
         selection: who sends next, a short name, a function or the name of your own; if it is not first-ready,
             every schedule is simulated, as with participation other than round-robin and random.
         participation: who takes part in a round of sync.

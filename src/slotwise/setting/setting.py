@@ -36,7 +36,7 @@ from slotwise.options import (
     replaced_options,
     table_of,
 )
-from slotwise.options.checks import LARGEST_SEED, check_fields
+from slotwise.options.checks import LARGEST_SEED, Value
 from slotwise.radio import LINK, FixedSlots, LinkChoice, RadioOptions, RateAdaptive
 from slotwise.radio.placement import read_distances
 from slotwise.scenario import Scenario
@@ -64,7 +64,7 @@ RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Setting(Value):
     """Devices, channel, link and schedule. The defaults are the MNIST case of the paper.
 
     Attributes:
@@ -88,7 +88,7 @@ class Setting:
     slot_ms: Annotated[float, Range(above=0), Found()] | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         self.make_fleet()  # what cannot be built is refused here
         self._check_link()
 

@@ -23,7 +23,7 @@ from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.options import Range, found_names, loaded, names_of, resolved
-from slotwise.options.checks import check_fields, whole
+from slotwise.options.checks import Value, whole
 
 if TYPE_CHECKING:
     from slotwise.learning.task import Task
@@ -45,7 +45,7 @@ class Excluded(UserError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceConfig:
+class DeviceConfig(Value):
     """Options of a device.
 
     Attributes:
@@ -73,7 +73,7 @@ class DeviceConfig:
     keepalive: Annotated[int, Range(1, MAX_KEEPALIVE)] = KEEPALIVE
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.task is not None:
             load_function("task", self.task, 1)  # reported at once, not when a server announces a run
         if self.local_step is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from slotwise.base.errors import InputError, MissingError
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.options import Range
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 
 if TYPE_CHECKING:
     from slotwise.live.enroll.enrolment_folder import Host
@@ -32,7 +32,7 @@ _LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 
 
 @dataclass(frozen=True)
-class Enrolment:
+class Enrolment(Value):
     """One broker, one server, and devices.
 
     Attributes:
@@ -59,7 +59,7 @@ class Enrolment:
     revoked: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if not self.hosts:
             raise MissingError("host", "the broker's name or address, as devices reach it")
         for text in self.hosts:

@@ -13,7 +13,7 @@ from slotwise.learning.local_training import LocalTraining
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.options import Range, declared, names_of
-from slotwise.options.checks import check_fields
+from slotwise.options.checks import Value
 from slotwise.options.declarations import declarations, mark_of
 from slotwise.runs import RunConfig
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
@@ -27,7 +27,7 @@ class Once:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerConfig:
+class ServerConfig(Value):
     """Options of a live server that do not change the plan.
 
     Attributes:
@@ -67,7 +67,7 @@ class ServerConfig:
     packet_kib: Annotated[int, Range(SMALLEST_PACKET, LARGEST_PACKET)] = 1024  # EMQX; mosquitto has no limit
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         Topics(self.name)
         listen_address(self.listen)
         check_clip_norm(self.clip_norm)
