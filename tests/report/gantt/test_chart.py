@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from slotwise.base.errors import InputError
 from slotwise.fleet import Absence, Batteries, Fleet
+from slotwise.radio import RateAdaptive
 from slotwise.report.gantt.chart import (
     BEYOND,
     SERVER,
@@ -290,6 +291,15 @@ def test_what_was_asked_for_and_what_came_out(six_idfl: Timeline) -> None:
         "6 devices, 2 uplinks a round, 2 slots to compute, 1 per uplink or broadcast",
         "idfl, delay 1: 6 rounds in 20 slots; staleness 1 at most, 0.83 on average",
     )
+
+
+def test_slots_over_a_radio_link_are_those_that_transfers_took() -> None:
+    scenario = Scenario(devices=4, group_size=2, compute_slots=2, deadline=200)
+    radio = RateAdaptive(bits=500_000, broadcast_bits=500_000)
+    timeline = simulate(scenario, "async", link=radio.link(scenario, seed=0))
+    lengths = timeline.end - timeline.start
+    assert lengths.max() > lengths.min()
+    assert f", {lengths.min()}–{lengths.max()} per uplink, " in describe(timeline)[0]
 
 
 def test_only_idfl_has_a_delay(six_async: Timeline) -> None:

@@ -266,7 +266,7 @@ def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, s
     asked = f"{counted(scenario.devices, 'device')}, {uplinks} a round, "
     if timeline.equal_devices:
         compute = counted(scenario.compute_slots, "slot")
-        asked += f"{compute} to compute, {scenario.link_slots:,} per uplink or broadcast"
+        asked += f"{compute} to compute, {_describe_link(timeline)}"
     else:
         compute, link = (
             f"{min(slots):,}" if min(slots) == max(slots) else f"{min(slots):,}–{max(slots):,}"
@@ -276,6 +276,15 @@ def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, s
         asked += f"{compute} slots to compute{jitter}, {link} per uplink, "
         asked += f"{scenario.link_slots:,} per broadcast"
     return asked, _describe_result(timeline)
+
+
+def _describe_link(timeline: Timeline) -> str:
+    """Return the slots of uplinks and broadcasts: those of the scenario, or those that a radio link took."""
+    slots = timeline.scenario.link_slots
+    uplinks, broadcasts = timeline.end - timeline.start, timeline.broadcast_end - timeline.broadcast_start
+    if (uplinks == slots).all() and (broadcasts == slots).all():
+        return f"{slots:,} per uplink or broadcast"
+    return f"{spread(uplinks)} per uplink, {spread(broadcasts)} per broadcast"
 
 
 def _describe_rates(timeline: Timeline, update_bits: int) -> str:
