@@ -26,7 +26,7 @@ def test_links_to_files_and_anchors_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     places = (ROOT, ROOT / "src/slotwise", page.parent)
-    foreign = ("flgo/", "appfl/", "vsim/", "runs/")
+    foreign = ("flgo/", "appfl/", "vsim/", "plato/", "runs/")
     named = {path for path in _NAMED.findall(prose(page)) if not path.startswith(foreign)}
     assert [path for path in named if not any((place / path).exists() for place in places)] == []
 
