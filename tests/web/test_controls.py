@@ -4,7 +4,7 @@ import pytest
 
 from slotwise.base.errors import InputError
 from slotwise.schedule.costs import Powers
-from slotwise.web.controls import controls, effective, parse_options, parse_powers
+from slotwise.web.controls import controls, effective, of_other_choices, parse_options, parse_powers
 
 WATTS = {"power_computing": "2", "power_sending": "1", "power_receiving": "0.5"}
 
@@ -53,3 +53,15 @@ def test_an_option_that_another_switches_off_is_left_out_and_a_wrong_one_is_not(
     with pytest.raises(InputError) as raised:
         effective({"schedule": "async", "delay": 1, "devices": 0})
     assert raised.value.parameter == "devices"
+
+
+def test_options_of_alternatives_that_were_not_chosen_name_the_choice() -> None:
+    config, *_ = effective({"radio_link": "rate-adaptive", "radio_fading": "rician"})
+    reasons = of_other_choices(config)
+    assert reasons["radio_nakagami_m"] == "without radio_fading nakagami"
+    assert reasons["radio_threshold_db"] == "without radio_link fixed-rate"
+    assert not {"radio_rician_k_db", "radio_bits", "mean_away"} & set(reasons)
+
+
+def test_options_of_files_are_not_offered() -> None:
+    assert not [control.name for control in controls() if "trace" in control.name]

@@ -9,10 +9,11 @@ import pytest
 from browser import Browser, Page
 from serving import Served, served
 
+from slotwise.batch.batch_folder import BatchFolder
 from slotwise.recommendation.search import recommend
 from slotwise.report.colours import BLUE
 from slotwise.report.curves import Line
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs import RunConfig, RunFolder, run
 from slotwise.schedule.costs import Powers
 from slotwise.web.explorer_app import Explorer
 from slotwise.web.results_browser import ResultsBrowser
@@ -128,6 +129,33 @@ def test_the_timeline_of_a_run_is_shown_and_opened_in_the_explorer(page: Page) -
     page.settle()
     assert page.text("[data-schedule=async] [data-figure=rounds]") == f"{expected.rounds:,}"
     assert "group_size=25" in page.run("location.search")
+
+
+def test_cases_metrics_and_the_map_of_a_batch_over_the_radio(browser: Browser, tmp_path: Path) -> None:
+    batch, points = BatchFolder(tmp_path / "sweep"), []
+    options = {"devices": 4, "group_size": 1, "compute_slots": 2, "deadline": 24, "network": "logistic"}
+    for case, schedule in (("without-delay", "async"), ("with-delay", "idfl")):
+        radio = {"schedule": schedule, "radio_link": "rate-adaptive", "radio_slot_ms": 50}
+        run(RunConfig.from_options({**options, **radio}), batch.run(case).path)
+        points.append([case, [], 0, case])
+    batch.write_manifest({"axes": {}, "powers": None, "digest": "", "points": points})
+    with served(Explorer(tmp_path, tmp_path).app) as server, browser.page(server.address) as page:
+        page.wait("sw.resultPlots.metric.content")
+        labels = page.run("sw.resultPlots.loss.content.lines.map(line => line.label)")
+        assert sorted(labels) == ["with-delay", "without-delay"]
+        write(page, "without")
+        assert shown(page) == ["sweep/runs/without-delay"]
+        assert page.text("#results th [data-key='metric test_loss']") == "test loss"
+        page.run(
+            "(() => { const menu = document.querySelector('[aria-label=\"Horizontal axis\"]'); "
+            "menu.value = 'seconds'; menu.dispatchEvent(new Event('change')); })()"
+        )
+        page.settle()
+        assert page.run("sw.resultPlots.loss.content.x.name") == "time (s)"
+        assert page.run("Math.max(...sw.resultPlots.loss.content.lines[0].points.map(p => p[0]))") <= 1.2
+        page.click("#results tbody tr td button")
+        page.wait("sw.resultMap.places && sw.resultMap.places.length === 4")
+        assert page.run("sw.resultGantt.seconds") == 0.05
 
 
 @pytest.mark.slow

@@ -14,8 +14,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from slotwise.base.errors import ConflictError, InputError, NoEffectError, refuse_unknown_name
-from slotwise.options import Option, declared
+from slotwise.options import FileName, Option, declared
 from slotwise.options.checks import option_names
+from slotwise.options.declarations import Path, mark_of
 from slotwise.options.option_text import field_help, from_text
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import parse_group_sizes
@@ -54,7 +55,7 @@ LOOKS: Mapping[str, Look] = {
     "group_size": Look(1, "devices", log=True, label="Group size S"),
     "compute_slots": Look(1, 1_000, log=True, label="Compute slots", slots=True),
     "link_slots": Look(1, 20, label="Link slots", slots=True),
-    "deadline": Look(50, 100_000, log=True, label="Deadline", slots=True),
+    "deadline": Look(50, 100_000, log=True, label="Deadline (slots)", slots=True),
     "uplink_loss": Look(0, 0.9, 0.01, label="Uplink loss"),
     "jitter": Look(0, 0.9, 0.01, label="Jitter of speeds"),
     "sub_channels": Look(1, 16, label="Sub-channels"),
@@ -66,6 +67,8 @@ LABELS: Mapping[str, str] = {
     "mean_present": "Mean slots present",
     "mean_away": "Mean slots away",
     "radio_link": "Link model",
+    "radio_seed": "Seed of the radio",
+    "fleet_seed": "Seed of the fleet",
     "radio_rician_k_db": "Rician K (dB)",
     "radio_nakagami_m": "Nakagami m",
     "radio_exponent": "Path loss exponent",
@@ -132,7 +135,7 @@ def label_of(name: str) -> str:
 def _controls_of(group: str, usual: Mapping[str, Any], section: str = "") -> Iterator[Control]:
     for name, option in declared(RunConfig).items():
         place = section or ("plan" if name in FIRST else "radio" if group == "link" else "more")
-        if option.part != group or (section and name not in TRAINED):
+        if option.part != group or (section and name not in TRAINED) or _needs_file(option):
             continue
         shape = _shape(option)
         if shape is not None:
@@ -142,6 +145,35 @@ def _controls_of(group: str, usual: Mapping[str, Any], section: str = "") -> Ite
             default = usual.get(name, option.default)
             default = None if default in ((), MISSING) else default
             yield Control(name, place, kind, label, option.help, default, whole, choices, look)
+
+
+def _needs_file(option: Option) -> bool:
+    """Return whether an option exists only beside one that names a file, which the page does not offer."""
+    known = declared(RunConfig)
+
+    def names_file(path: Path) -> bool:
+        return any(name in known and mark_of(known[name].marks, FileName) for name, _ in path)
+
+    return bool(option.owners) and all(map(names_file, option.owners))
+
+
+def of_other_choices(config: RunConfig) -> dict[str, str]:
+    """Return the options of alternatives that were not chosen, with the choices that would have them."""
+    table, known, reasons = config.options(), declared(RunConfig), {}
+    for name in (control.name for control in controls() if control.name in known):
+        missing = [_not_chosen(path, table) for path in known[name].owners]
+        if name not in table and missing and all(missing):
+            nearest = [path for path in missing if len(path) == min(map(len, missing))]
+            reasons[name] = f"without {' or '.join(dict.fromkeys(' and '.join(path) for path in nearest))}"
+    return reasons
+
+
+def _not_chosen(path: Path, table: Mapping[str, Any]) -> list[str]:
+    """Return the choices on the way to an option that were made otherwise.
+
+    Alternatives without a name are chosen by giving one of their options, so they do not count.
+    """
+    return [f"{choice} {word}" for choice, word in path if word and table.get(choice) != word]
 
 
 def _label(name: str) -> str:

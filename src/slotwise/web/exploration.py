@@ -30,7 +30,7 @@ from slotwise.schedule import NoRoundError, Simulator, Timeline, automatic_delay
 from slotwise.schedule.costs import Costs, Powers
 from slotwise.setting.planning import SCHEDULES
 from slotwise.setting.slot_duration import known_slot_seconds, powers_of_run
-from slotwise.web.controls import CASE, effective
+from slotwise.web.controls import CASE, effective, of_other_choices
 from slotwise.web.refusals import at_fault, in_labels
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
@@ -126,7 +126,7 @@ def view(
 
 def _without_effect(config: RunConfig) -> dict[str, str]:
     """Return the options that have no effect with the others, with the reason."""
-    return config.without_effect() | config.without_effect_here()
+    return of_other_choices(config) | config.without_effect() | config.without_effect_here()
 
 
 def _schedule(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None) -> Any:

@@ -37,7 +37,7 @@ sw.number = (value, digits = 3) => {
 };
 sw.loss = value => value !== null && Math.abs(value) >= 1e5 ? value.toExponential(1).replace("e+", "e") : sw.number(value, 4);
 /** A loss with four digits, zeros at its end included, so that those of a column are as long. */
-sw.fourDigits = value => value === null || Math.abs(value) >= 1000 || Math.abs(value) < 1e-3 ? sw.loss(value) : value.toPrecision(4);
+sw.fourDigits = value => value === null || Math.abs(value) >= 1000 || Math.abs(value) < 1e-6 ? sw.loss(value) : value.toPrecision(4);
 sw.percent = (value, digits = 0) => value === null || value === undefined ? "–" : (100 * value).toFixed(digits) + " %";
 /** Seconds in the unit that suits them. */
 sw.duration = (seconds, digits = 4) => {

@@ -87,19 +87,26 @@
       }
     }
 
-    /** Distances over the dots, each on a patch of paper. */
+    /** Distances on their rings, each where the dots leave most room. */
     drawLabels(pen, scale) {
       pen.textAlign = "center";
       pen.textBaseline = "middle";
       for (const value of rings(this.far)) {
-        const text = metres(value), half = pen.measureText(text).width / 2 + 3, y = Math.max(8, this.middle[1] - value * scale);
+        const text = metres(value), half = pen.measureText(text).width / 2 + 3, [x, y] = this.freePlace(value * scale, half);
         pen.globalAlpha = 0.85;
         pen.fillStyle = sw.css("card");
-        pen.fillRect(this.middle[0] - half, y - 7, 2 * half, 14);
+        pen.fillRect(x - half, y - 7, 2 * half, 14);
         pen.globalAlpha = 1;
         pen.fillStyle = sw.css("quiet");
-        pen.fillText(text, this.middle[0], y);
+        pen.fillText(text, x, y);
       }
+    }
+
+    /** The place on a ring around which a label of a width has the fewest dots; the first from the top. */
+    freePlace(radius, half) {
+      const covered = ([x, y]) => this.places.filter(([a, b]) => Math.abs(a - x) < half + this.dot && Math.abs(b - y) < 7 + this.dot).length;
+      const places = Array.from({ length: 36 }, (_, k) => Math.PI / 2 + k * Math.PI / 18).map(angle => [this.middle[0] + radius * Math.cos(angle), Math.max(8, this.middle[1] - radius * Math.sin(angle))]);
+      return places.reduce((best, place) => covered(place) < covered(best) ? place : best);
     }
 
     drawServer(pen) {

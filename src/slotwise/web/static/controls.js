@@ -43,7 +43,7 @@
       super(description, form);
       const look = description.look;
       this.input = sw.el("input", { type: "number", id: this.id, step: description.whole ? "1" : "any", min: description.default < 0 ? null : "0",
-        placeholder: description.default === null ? "none" : "", "aria-describedby": this.wrong.id, inputmode: "decimal",
+        placeholder: description.default === null ? "not set" : "", "aria-describedby": this.wrong.id, inputmode: "decimal",
         oninput: () => this.give(this.input.value.trim()) });
       const head = sw.el("div.control-head", {}, sw.el("label", { for: this.id }, description.label), this.input);
       this.box.append(head);

@@ -110,7 +110,7 @@
     if (!cell || !askView.isLast()) return;
     const { view } = shown, lossy = cell.threshold_db !== null;
     map.show(cell, view.slot_seconds);
-    byId("cell-note").textContent = "▲ is the server. Only distances matter; directions are drawn.";
+    byId("cell-note").textContent = "▲ is the server. Only distances matter; directions are arbitrary.";
     byId("uplinks-title").textContent = lossy ? "Lost uplinks against distance" : "Slots of an uplink against distance";
     byId("uplinks-note").textContent = lossy ? `An uplink is lost below ${sw.number(cell.threshold_db, 3)} dB.` : "Mean of each device until the deadline.";
     drawUplinks(cell, lossy);

@@ -312,8 +312,9 @@
       pen.font = "11px system-ui, sans-serif";
       pen.textAlign = "left";
       this.drawTicks(pen, 0, 1, 1, slot => slot.toLocaleString("en-US"));
-      // Milliseconds, until their numbers would be long.
-      const unit = this.seconds && this.seen.end * this.seconds < 10 ? ["ms", 1000] : ["s", 1];
+      // Milliseconds, unless ticks are seconds apart or their numbers would be long.
+      const isShort = this.seconds && this.seen.end * this.seconds < 10 && 70 / this.slot * this.seconds < 0.5;
+      const unit = isShort ? ["ms", 1000] : ["s", 1];
       if (this.seconds) this.drawTicks(pen, AXIS, 1 / (unit[1] * this.seconds), 0, value => sw.number(value, 6));
       pen.fillStyle = sw.css("card");
       pen.fillRect(0, 0, SIDE, this.top);

@@ -32,6 +32,8 @@
   const timelineTitle = sw.el("h2"), tools = sw.el("div.tools"), chart = sw.el("div");
   timelineBox.append(sw.el("div.panel-head", {}, sw.el("div", {}, timelineTitle), tools), chart);
   const gantt = new sw.Gantt(chart, { height: 480 });
+  const cellBox = timelineBox.appendChild(sw.el("div.part", { hidden: true }, sw.el("h3", {}, "Map of the cell")));
+  const map = sw.resultMap = new sw.CellMap(cellBox);
   tools.append(...gantt.buttons(), sw.el("button", { type: "button", onclick: () => sw.explore(optionsOf(timelineOf)) }, "Open in the explorer"));
   place.append(
     sw.el("section.panel", {}, sw.el("div.panel-head", {}, sw.el("div", {}, sw.el("h2", {}, "Runs"), note), sw.el("div.tools", {},
@@ -216,6 +218,9 @@
       const part = await sw.computing([gantt.place], source({ from: 0, to: 400, first_device: 1, last_device: 200 }));
       timelineTitle.textContent = `Timeline of ${run.run}${run.live ? ", as measured" : ""}`;
       gantt.show(part.frame, source, part, run.slot_seconds);
+      const cell = run.options.radio_link ? await sw.ask("api/cell", { run: run.run }) : null;
+      cellBox.hidden = !cell;
+      if (cell) map.show(cell, run.slot_seconds);
       timelineBox.scrollIntoView({ block: "nearest" });
     } catch (error) { timelineBox.hidden = true; sw.trouble(error.message); } finally { sw.end(); }
   };
