@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.base.errors import InputError, NoEffectError, UserError
+from slotwise.base.extras import require
 from slotwise.report.gantt import Window
 from slotwise.report.gantt.drawing import compose, picture_window
 from slotwise.runs.config import RunConfig
@@ -123,6 +124,7 @@ class Answers:
         timeline = self._timeline(shown)
         if name == UPLINKS:
             return Answer(200, "text/csv", exploration.uplinks_csv(timeline).encode())
+        require("matplotlib")
         from slotwise.report.gantt.figure_chart import gantt_file  # noqa: PLC0415  (loads matplotlib)
 
         window = None
