@@ -174,7 +174,9 @@ def test_a_hundred_streams_and_slow_readers(server: Served) -> None:
 
 def test_a_request_that_takes_too_long_is_refused_and_others_are_not(tmp_path: Path) -> None:
     with served(Explorer(None, tmp_path / "runs", seconds=2).app) as server:
-        status, content = server.request("/api/view?devices=900&selection=random&deadline=50000")
+        # Minutes: every one of many devices comes and goes.
+        absences = "mean_present=500&mean_away=500"
+        status, content = server.request(f"/api/view?devices=9000&deadline=100000&{absences}")
         assert status == 422
         assert "longer than 2 s" in json.loads(content)["message"]
         assert server.json("/api/view", devices=20, group_size=5)["chosen"] == "idfl"
