@@ -77,6 +77,7 @@ def test_runs_are_filtered_by_any_option(page: Page) -> None:
 def test_all_seeds_of_the_first_lines_are_chosen(page: Page) -> None:
     lines = page.run("sw.resultPlots.loss.content.lines.map(line => line.label)")
     assert 1 < len(lines) <= 6
+    assert any("S=50@0, 10@10000, 5@30000" in label for label in lines)
     assert all(label.endswith("(3 seeds)") for label in lines)
     assert page.run("sw.results.chosen.size") == 3 * len(lines)
 

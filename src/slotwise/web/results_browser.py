@@ -26,6 +26,7 @@ from slotwise.web.run_lines import (
     curve_lines,
     line_key,
     number,
+    seeds_of,
     varied_options,
     without_seeds,
 )
@@ -36,7 +37,15 @@ AXES = ("slot", "seconds", "round", "updates", "joules")
 RECOMMENDATION_FORMAT = 2
 RECOMMENDATION_KEYS = ("answer", "decided", "choices", "cautions", "cost", "standings")
 DAMAGED: Mapping[str, Any] = {
-    **{"status": "damaged", "live": False, "options": {}, "line": None, "rounds": None, "slot": None},
+    **{
+        "status": "damaged",
+        "live": False,
+        "options": {},
+        "line": None,
+        "seeds": "",
+        "rounds": None,
+        "slot": None,
+    },
     **{"loss": None, "accuracy": None, "metrics": {}, "slot_seconds": None, "seconds": None},
 }
 
@@ -161,9 +170,10 @@ class ResultsBrowser:
                 problems.append(str(error))
                 continue
             if points:
-                options = without_seeds(run.config.options())
+                options = run.config.options()
                 data, seconds = run.data._replace(run=name), known_slot_seconds(run.config, powers)
-                runs.append(DrawnRun(name, cases.of(path), options, data, points, seconds))
+                kind = without_seeds(options), data, points, seconds, seeds_of(options)
+                runs.append(DrawnRun(name, cases.of(path), *kind))
         if problems and not runs:
             raise UserError(problems[0])
         return runs, problems
@@ -235,6 +245,7 @@ def read_row(folder: Path) -> Mapping[str, Any]:
             "live": run.is_live,
             "options": options,
             "line": line_key(options, run.data.sha256),
+            "seeds": seeds_of(options),
             "rounds": run.description.get("rounds"),
             "slot": final.get("slot"),
             "loss": number(final.get("loss")),

@@ -25,6 +25,7 @@ class DrawnRun(NamedTuple):
     data: DataUse
     points: Sequence[Any]
     slot_seconds: float | None  # None if the run does not say how long a slot is
+    seeds: str
 
 
 def varied_options(tables: Iterable[Mapping[str, Any]], always: Sequence[str] = ()) -> list[str]:
@@ -54,7 +55,8 @@ def curve_lines(runs: Sequence[DrawnRun], across: Any, up: Any) -> list[dict[str
                 band = band._replace(places=band.places * (group[0].slot_seconds or nan))
             columns = {name: [number(v) for v in getattr(band, name).tolist()] for name in band._fields}
             shown = {"colours": list(look.colour), "dash": DASHES.index(look.dash)}
-            found.append({"label": label, **shown, "runs": [run.name for run in group], **columns})
+            names = {"runs": [run.name for run in group], "seeds": len({run.seeds for run in group})}
+            found.append({"label": label, **shown, **names, **columns})
     return found
 
 
@@ -65,6 +67,7 @@ def _subject(options: Mapping[str, Any]) -> Subject:
 
 def _labels(firsts: Sequence[DrawnRun]) -> list[str]:
     """Return the label of each line: the name of its case and the options that differ within the case."""
+    firsts = [run._replace(options=_with_group_sizes(run.options)) for run in firsts]
     cases: dict[str, list[DrawnRun]] = {}
     for run in firsts:
         cases.setdefault(run.case, []).append(run)
@@ -89,6 +92,14 @@ def _labels(firsts: Sequence[DrawnRun]) -> list[str]:
     ]
 
 
+def _with_group_sizes(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with all group sizes in one, as 50@0, 10@10000, if they change."""
+    changes = options.get("group_size_changes") or ()
+    sizes = ", ".join(f"{size}@{slot}" for slot, size in [(0, options.get("group_size")), *changes])
+    rest = {name: value for name, value in options.items() if name != "group_size_changes"}
+    return rest | ({"group_size": sizes} if changes else {})
+
+
 def _label(name: str, value: Any) -> str:
     parts = [str(part) for part in value] if isinstance(value, tuple | list) else [str(value)]
     text = "none" if value in (None, "") else ", ".join(parts) or "none"
@@ -100,6 +111,11 @@ def _label(name: str, value: Any) -> str:
 def without_seeds(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that runs of one line share."""
     return {name: value for name, value in options.items() if not is_seed(name)}
+
+
+def seeds_of(options: Mapping[str, Any]) -> str:
+    """Return the same text for runs with the same seeds: of one line, they are the same training."""
+    return repr(sorted((name, value) for name, value in options.items() if is_seed(name)))
 
 
 def is_seed(name: str) -> bool:

@@ -149,15 +149,18 @@
   };
 
   /** All seeds of the best lines in the largest set that has the same data, devices and deadline; lines with a missing or
-   *  unfinished seed only if there are no others. */
+   *  unfinished seed only if there are no others. A seed that was trained twice counts once. */
   const telling = () => {
     const sets = {};
-    for (const run of visible().filter(isWhole))
-      ((sets[["data", "data_folder", "devices", "deadline"].map(name => run.options[name])] ||= {})[run.line] ||= []).push(run);
-    const ended = runs => runs.filter(run => run.status === "finished" && run.loss !== null);
-    const count = lines => Object.values(lines).reduce((sum, runs) => sum + ended(runs).length, 0);
+    const isEnded = run => run.status === "finished" && run.loss !== null, ended = runs => runs.filter(isEnded);
+    for (const run of visible().filter(isWhole)) {
+      const lines = sets[["data", "data_folder", "devices", "deadline"].map(name => run.options[name])] ||= {}, seeds = lines[run.line] ||= {};
+      if (!seeds[run.seeds] || !isEnded(seeds[run.seeds])) seeds[run.seeds] = run;
+    }
+    const linesOf = set => Object.values(set).map(seeds => Object.values(seeds));
+    const count = set => ended(linesOf(set).flat()).length;
     const largest = Object.values(sets).sort((a, b) => count(b) - count(a))[0] || {};
-    const lines = Object.values(largest).filter(runs => ended(runs).length);
+    const lines = linesOf(largest).filter(runs => ended(runs).length);
     const most = Math.max(...lines.map(runs => runs.length));
     const complete = lines.filter(runs => ended(runs).length === most);
     const mean = runs => ended(runs).reduce((sum, run) => sum + run.loss, 0) / ended(runs).length;
@@ -200,9 +203,12 @@
     if (!known && across.value === "seconds") across.value = "slot";
   };
 
+  /** How many runs a line has, in brackets; nothing for one. */
+  const amount = ({ runs, seeds }) => runs.length === 1 ? "" : runs.length === seeds ? ` (${seeds} seeds)` : ` (${runs.length} runs, ${sw.amount(seeds, "seed")})`;
+
   const drawCurves = (plot, found, y) => {
     const lines = found.lines.map(line => ({
-      label: (line.label || line.runs[0]) + (line.runs.length > 1 ? ` (${line.runs.length} seeds)` : ""), colours: line.colours,
+      label: (line.label || line.runs[0]) + amount(line), colours: line.colours,
       dash: sw.boot.dashes[line.dash], points: line.places.map((place, k) => [place, line.mean[k]]),
       band: line.runs.length > 1 ? line.places.map((place, k) => [place, line.low[k], line.high[k]]) : [],
     }));
