@@ -48,8 +48,10 @@ def results_markdown(
 def _details(one: Judged) -> Iterator[str]:
     """Yield the final losses of a reading, and the figures behind its verdicts."""
     yield from (f"{one.case}; `runs/{one.evidence.histories}`.", "", *_finals(one.evidence), "")
+    yield from (_row(["", "verdict", "finding", "figures"]), _rule(4))
     for found in one.judgements:
-        yield f"- {found.statement.name}, {found.verdict}: {'; '.join(found.figures)}"
+        short, *figures = found.figures
+        yield _row([found.statement.name, found.verdict, short, "; ".join(figures)])
 
 
 def _statements(judged: Sequence[Judged]) -> Iterator[str]:
