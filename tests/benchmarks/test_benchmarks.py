@@ -86,6 +86,7 @@ NOT_RUN = (
     "fuzz",
     "mqtt",
     "scale",
+    "validation",
     "workers",
 )
 
