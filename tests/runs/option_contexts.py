@@ -41,6 +41,7 @@ FLOWER = {
     "flower_app": str(ROOT / "examples" / "flower_numpy"),
 }
 PER_CLASS = {"samples_per_device": None, "partition": "dirichlet-per-class"}
+HUB = {"data": "hf:me/set"}  # its options decide which file of the cache is read
 SLOW = ("backend",)  # it imports PyTorch
 
 CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
@@ -189,6 +190,12 @@ RADIOS: dict[str, tuple[dict[str, Any], Any]] = {
 }
 LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "data": ({**RADIO, "network": "cnn"}, "cifar10"),
+    "hub_subset": (HUB, "plain"),
+    "label_column": (HUB, "digit"),
+    "input_columns": (HUB, "image"),
+    "owner_column": (HUB, "writer"),
+    "test_split": (HUB, "validation"),
+    "image_size": (HUB, 28),
     "partition": ({}, "iid"),
     "partition_options": ({"samples_per_device": None, "partition": "own_parts:split"}, {"first": 7}),
     "samples_per_device": ({}, 9),

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from option_contexts import CONTEXTS, FOUND, ROOT, SLOW, Outcome, options_in, write_files
+from option_contexts import CONTEXTS, FOUND, HUB, ROOT, SLOW, Outcome, options_in, write_files
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.cli import main
@@ -50,6 +50,11 @@ def test_an_option_changes_timeline_costs_or_history(option: str) -> None:
     if value is FOUND:
         with pytest.raises(UserError):
             RunConfig.from_options(options_in(context, **{option: "x"}))
+        return
+    if context is HUB:
+        first, second = (options_in(context, **more) for more in ({}, {option: value}))
+        paths = [RunConfig.from_options(options).dataset.data.path for options in (first, second)]
+        assert paths[0] != paths[1]
         return
     if "flower" in option and find_spec("flwr") is None:
         pytest.skip("Flower is not installed")

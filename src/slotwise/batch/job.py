@@ -34,9 +34,11 @@ class Run:
     def of(config: RunConfig) -> Run:
         """Return the run that trains ``config``, named after the slots and words that are not the paper's."""
         trained = as_trained(config)
-        own, paper = trained.options(), RunConfig.from_options({"data": trained.dataset.data}).options()
+        own = trained.options()
+        data = str(own.get("data") or trained.dataset.data)
+        paper = RunConfig.from_options({"data": data}).options()
         size = trained.channel.group_size_text.replace(", ", "-")
-        parts = [trained.dataset.data, own["schedule"], f"S{size}"]
+        parts = [data.replace(":", ".").replace("/", "-"), own["schedule"], f"S{size}"]
         changed = {name: value for name, value in own.items() if value != paper.get(name)}
         for name, value in changed.items():
             if name.endswith("_slots"):

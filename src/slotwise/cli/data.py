@@ -8,17 +8,21 @@ from typing import Annotated, Any, get_args
 
 from cyclopts import App, Parameter
 
+from slotwise.base.errors import InputError
 from slotwise.base.files import check_writable, write_atomically
 from slotwise.cli.flags import AsJson, Quiet, command, output, run_flags
 from slotwise.data import (
     TITLES,
     Dataset,
     FetchedName,
+    HubData,
     PartitionedData,
     dataset_path,
     fetch_dataset,
     import_dataset,
 )
+from slotwise.data.data_source import DATA
+from slotwise.options import choose, declared
 from slotwise.report.partition_figure import partition_figure, partition_text
 from slotwise.report.plotting import picture_kind, save_figure
 from slotwise.report.tables import table_console
@@ -32,9 +36,10 @@ HELP = (
 )
 data = App(name="data", help=HELP)
 
-NAME = Parameter(help="The data set.")
-FILES = Parameter(help="Folder with the published files; for cifar10 also the binary or python archive.")
+NAME = Parameter(help="The data set: its short name, or hf:NAME.")
+FILES = Parameter(help="Folder with the published files; for CIFAR and EMNIST also the archive.")
 PICTURE = output("File for the picture: .png, .svg or .pdf.")
+HUB = tuple(flag for flag in run_flags("dataset") if flag.name in declared(HubData))
 SHOWN = (
     *run_flags("channel", only=("devices",)),
     *run_flags("dataset"),
@@ -42,22 +47,41 @@ SHOWN = (
 )
 
 
-@data.command
-def fetch(name: Annotated[FetchedName, NAME], /, *, quiet: Quiet = False) -> None:
-    """Download a data set. FEMNIST and Shakespeare need `pip install 'slotwise[datasets]'`."""
-    _report(fetch_dataset(name, progress=not quiet))
+@command(*HUB)
+def fetch(options: dict[str, Any], name: Annotated[str, NAME], /, *, quiet: Quiet = False) -> None:
+    """Download a data set. Those of the Hugging Face Hub need `pip install 'slotwise[datasets]'`."""
+    chosen = _chosen(name, options)
+    if isinstance(chosen, HubData):
+        from slotwise.data.hugging_face import fetch_hub_data  # noqa: PLC0415 - brings slow imports
+
+        _report(fetch_hub_data(chosen, progress=not quiet), chosen.path)
+    else:
+        _report(fetch_dataset(chosen, progress=not quiet), dataset_path(chosen))
 
 
-@data.command(name="import")
-def import_(name: Annotated[FetchedName, NAME], path: Annotated[Path, FILES], /) -> None:
+@command(*HUB)
+def import_(options: dict[str, Any], name: Annotated[str, NAME], path: Annotated[Path, FILES], /) -> None:
     """Import a data set from files on this machine."""
-    _report(import_dataset(name, path))
+    chosen = _chosen(name, options)
+    if isinstance(chosen, HubData):
+        from slotwise.data.hugging_face import import_hub_data  # noqa: PLC0415 - brings slow imports
+
+        _report(import_hub_data(chosen, path), chosen.path)
+    else:
+        _report(import_dataset(chosen, path), dataset_path(chosen))
 
 
-def _report(dataset: Dataset) -> None:
+def _chosen(name: str, options: dict[str, Any]) -> Any:
+    """Return the data set that a name and the options of a set of the Hub mean."""
+    chosen = choose(DATA, {DATA.option: name, **options})
+    if chosen == "mnist":
+        raise InputError("data", name, "another data set: MNIST comes with slotwise")
+    return chosen
+
+
+def _report(dataset: Dataset, path: Path) -> None:
     train, test = len(dataset.train_targets), len(dataset.test_targets)
     owned = "" if dataset.owners is None else f" of {len(dataset.owner_rows()):,} owners"
-    path = dataset_path(dataset.name)
     print(f"{dataset.name}: {train} training samples{owned} and {test} test samples, verified, in {path}")
 
 
@@ -92,4 +116,5 @@ def _title(config: RunConfig) -> str:
     return ", ".join(parts)
 
 
-data.command(show)
+for function, name in ((fetch, "fetch"), (import_, "import"), (show, "show")):
+    data.command(function, name=name)

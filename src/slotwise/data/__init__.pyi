@@ -19,6 +19,7 @@ from slotwise.data.facts import DataName as DataName
 from slotwise.data.facts import FetchedName as FetchedName
 from slotwise.data.given_partitions import FromPartitioner as FromPartitioner
 from slotwise.data.given_partitions import GivenRows as GivenRows
+from slotwise.data.hub_data import HubData as HubData
 from slotwise.data.label_counts import LabelCounts as LabelCounts
 from slotwise.data.label_divisions import dirichlet as dirichlet
 from slotwise.data.label_divisions import dirichlet_per_class as dirichlet_per_class

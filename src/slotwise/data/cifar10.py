@@ -150,7 +150,9 @@ def _batches(path: Path, count: int) -> tuple[dict[str, Bytes], dict[str, Bytes]
     return images, labels
 
 
-def read_members(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[tuple[str, bytes]]:
+def read_members(
+    path: Path, wanted: frozenset[str], allowed: str, limit: int = _FILE_LIMIT
+) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each wanted file in a folder, or in a tar archive at any depth.
 
     Members of an archive are known by their last name only and are never extracted, so no path in an
@@ -161,18 +163,20 @@ def read_members(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[t
         for file in (path / name for name in sorted(wanted)):
             if file.is_file():
                 try:
-                    _check_size(str(file), file.stat().st_size)
+                    _check_size(str(file), file.stat().st_size, limit)
                     content = file.read_bytes()
                 except OSError as error:
                     raise DataError(f"{file} cannot be read: {error.strerror}") from None
                 yield file.name, content
     elif path.is_file():
-        yield from _from_archive(path, wanted, allowed)
+        yield from _from_archive(path, wanted, allowed, limit)
     else:
         raise DataError(f"{path} is neither a file nor a folder, must be {allowed}")
 
 
-def _from_archive(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[tuple[str, bytes]]:
+def _from_archive(
+    path: Path, wanted: frozenset[str], allowed: str, limit: int
+) -> Iterator[tuple[str, bytes]]:
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
@@ -183,7 +187,7 @@ def _from_archive(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[
                     )
                 name = PurePosixPath(member.name).name
                 if name in wanted and member.isfile():
-                    _check_size(f"{member.name} in {path}", member.size)
+                    _check_size(f"{member.name} in {path}", member.size, limit)
                     file = archive.extractfile(member)
                     yield name, b"" if file is None else file.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -191,9 +195,9 @@ def _from_archive(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[
         raise DataError(f"{path} is no archive or is damaged ({reason}), must be {allowed}") from None
 
 
-def _check_size(what: str, size: int) -> None:
-    if size > _FILE_LIMIT:
-        raise DataError(f"{what} is {size} bytes long, must be at most {_FILE_LIMIT}")
+def _check_size(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise DataError(f"{what} is {size} bytes long, must be at most {limit}")
 
 
 def _batch(raw: bytes, count: int, source: str) -> tuple[Bytes, object]:

@@ -15,6 +15,7 @@ from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
 from slotwise.data.facts import FACTS, DataFacts, DataName
 from slotwise.data.given_partitions import as_partition, is_partitioner, rows_of
+from slotwise.data.hub_data import HubData
 from slotwise.data.npz_folder import folder_facts, folder_hash, load_npz_folder
 from slotwise.data.partitions import (
     PARTITION,
@@ -26,10 +27,13 @@ from slotwise.data.partitions import (
     PartitionChoice,
 )
 from slotwise.data.sizes import AllSamples, EqualSizes, Generator, ListedSizes, PowerLawSizes, Sizes
-from slotwise.options import Either, FileName, Found, Range, loaded
+from slotwise.options import Choice, Either, FileName, Found, Range, loaded
 from slotwise.options.checks import LARGEST_SEED, Value
 
 InputScale = Literal["standard", "unit"]
+DATA = Choice("data", {name: name for name in FACTS}, families={"hf": HubData})
+DataChoice = Annotated[Any, DATA]
+"""The short name of a data set, or a `HubData`."""
 
 
 class DataSource(Value, ABC):
@@ -97,6 +101,8 @@ class DataSource(Value, ABC):
         """Return offset and scale of the pixels, per channel."""
         if self.input_scale == "standard":
             return dataset.offset, dataset.scale
+        if not dataset.offset:
+            raise InputError("input_scale", self.input_scale, "omitted: the inputs are no images")
         return (0.0,) * len(dataset.offset), (1.0,) * len(dataset.scale)
 
 
@@ -105,7 +111,8 @@ class PartitionedData(DataSource):
     """A data set that is divided among the devices.
 
     Attributes:
-        data: Data set.
+        data: Data set: mnist, fashion-mnist, cifar10, cifar100, emnist, femnist, shakespeare, or hf:NAME, any
+            classification set of images or of a table on the Hugging Face Hub.
         partition: Samples that a device holds: one-label (in the paper, samples of one label each), k-labels,
             dirichlet (proportions of each device), iid, shards, pathological (k labels, every label with
             somebody), dirichlet-per-class (proportions of each label), natural (those of one owner, such as
@@ -115,7 +122,7 @@ class PartitionedData(DataSource):
     """
 
     data_folder: ClassVar[None] = None
-    data: DataName = "mnist"
+    data: DataChoice = "mnist"
     partition: PartitionChoice = OneLabel()  # noqa: RUF009
     input_scale: InputScale = "standard"
     data_seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] | None = None
@@ -123,9 +130,16 @@ class PartitionedData(DataSource):
     def __post_init__(self) -> None:
         object.__setattr__(self, "partition", as_partition(self.partition))
         super().__post_init__()
-        if isinstance(self.partition, Natural) and self.facts.owners is None:
+        if isinstance(self.partition, Natural) and not self._has_owners:
             known = ", ".join(name for name, facts in FACTS.items() if facts.owners)
-            raise InputError("partition", "natural", f"used with data that has owners: {known}")
+            allowed = f"used with data that has owners: {known}, or hf:NAME with owner_column"
+            raise InputError("partition", "natural", allowed)
+
+    @property
+    def _has_owners(self) -> bool:
+        if isinstance(self.data, HubData):
+            return self.data.owner_column is not None
+        return self.facts.owners is not None
 
     @property
     def partition_name(self) -> str:
@@ -139,24 +153,31 @@ class PartitionedData(DataSource):
 
     @property
     def source(self) -> str:
-        """Name of the data set."""
-        return self.data
+        """Name of the data set; of one of the Hub with the options that decide what is read."""
+        if isinstance(self.data, HubData):
+            options = [f"{name}={value}" for name, value in self.data.options.items()]
+            return " ".join([self.data.title, *options])
+        return str(self.data)
 
     @property
     def facts(self) -> DataFacts:
-        """Title, shape and classes."""
-        return FACTS[self.data]
+        """Title, shape and classes; a DataError for a set of the Hub that was not fetched."""
+        return self.data.facts if isinstance(self.data, HubData) else FACTS[self.data]
 
     @property
     def missing(self) -> str | None:
         """Sentence that says how to get the data set, or None if it is on this machine."""
+        if isinstance(self.data, HubData):
+            return None if self.data.path.is_file() else self.data.missing_notice
         is_here = self.data == "mnist" or dataset_path(self.data).is_file()
         return None if is_here else missing_notice(self.data)
 
     @property
     def content_hash(self) -> str | None:
         """Content hash of a fetched data set; None for MNIST, or if it was not fetched."""
-        return None if self.data == "mnist" else stored_hash(self.data)
+        if isinstance(self.data, HubData):
+            return stored_hash(self.data.path)
+        return None if self.data == "mnist" else stored_hash(dataset_path(self.data))
 
     @property
     def sizes(self) -> Sizes:
@@ -176,6 +197,8 @@ class PartitionedData(DataSource):
 
     def load(self, devices: Collection[int] | None = None) -> Dataset:  # noqa: ARG002
         """Load the data set."""
+        if isinstance(self.data, HubData):
+            return self.data.load()
         if self.data == "mnist":
             return load_mnist()
         return load_cifar10() if self.data == "cifar10" else load_cached(self.data)

@@ -157,6 +157,18 @@ class Dataset(FrozenArrays):
         return digest.hexdigest()
 
 
+def channel_statistics(images: Bytes) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and deviation of each channel of the pixels in 0..1, to four decimals."""
+    levels, mean, deviation = np.arange(256) / 255, [], []
+    for channel in range(images.shape[1]):
+        counts = np.bincount(images[:, channel].ravel(), minlength=256)
+        exact = float(counts @ levels / counts.sum())
+        spread = float(np.sqrt(counts @ (levels - exact) ** 2 / counts.sum()))
+        mean.append(round(exact, 4))
+        deviation.append(max(round(spread, 4), 1e-4))
+    return tuple(mean), tuple(deviation)
+
+
 def load_mnist(folder: Traversable | None = None) -> Dataset:
     """Return MNIST: 60,000 training and 10,000 test images of 28 x 28 pixels.
 

@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,42 @@ def load_cached(name: str) -> Dataset:
         raise DataError(f"{TITLES[name]}: {error}; {remedy(name)}") from None
 
 
-def stored_hash(name: str) -> str | None:
+def stored_hash(path: Path) -> str | None:
     """Return the content hash in the file of a data set, without reading the samples; None if there is none.
 
-    `load_cached` checks the samples against it.
+    `read_dataset` checks the samples against it.
     """
     try:
-        with dataset_path(name).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return str(stored["content_hash"])
     except Exception:  # as in `read_dataset`; what needs the samples says what is wrong
+        return None
+
+
+@dataclass(frozen=True)
+class StoredFacts:
+    """Facts about a file of `write_dataset`; ``owners`` is 0 if they are not known."""
+
+    input_shape: tuple[int, ...]
+    classes: int
+    samples: int
+    owners: int
+
+
+def stored_facts(path: Path) -> StoredFacts | None:
+    """Return facts in the file of a data set, without reading the inputs; None if it cannot be read."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            owners = stored.get("owners")
+            known = 0 if owners is None else len(np.unique(owners))
+            with stored.zip.open(f"{STORED_NAMES[0]}.npy") as member:
+                version = np.lib.format.read_magic(member)
+                read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+                    version, np.lib.format.read_array_header_2_0
+                )
+                shape, *_ = read(member)
+            return StoredFacts(tuple(shape[1:]), int(stored["classes"]), shape[0], known)
+    except Exception:  # as in `stored_hash`
         return None
 
 

@@ -46,6 +46,14 @@ def _functions(name: FetchedName) -> tuple[Callable[[bool], Dataset], Callable[[
         from slotwise.data.fashion_mnist import fetch_fashion_mnist, import_fashion_mnist  # noqa: PLC0415
 
         return fetch_fashion_mnist, import_fashion_mnist
+    if name == "cifar100":
+        from slotwise.data.cifar100 import fetch_cifar100, import_cifar100  # noqa: PLC0415
+
+        return fetch_cifar100, import_cifar100
+    if name == "emnist":
+        from slotwise.data.emnist import fetch_emnist, import_emnist  # noqa: PLC0415
+
+        return fetch_emnist, import_emnist
     from slotwise.data.hugging_face import fetch_from_hub, import_from_folder  # noqa: PLC0415
 
     return partial(fetch_from_hub, name), partial(import_from_folder, name)

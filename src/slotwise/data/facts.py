@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-FetchedName = Literal["fashion-mnist", "cifar10", "femnist", "shakespeare"]
+FetchedName = Literal["fashion-mnist", "cifar10", "cifar100", "emnist", "femnist", "shakespeare"]
 DataName = Literal["mnist", FetchedName]
 WINDOW = 80  # characters from which the next one of Shakespeare is predicted
 # The characters of the LEAF benchmark; any other has the number after the last.
@@ -40,6 +40,8 @@ FACTS: dict[str, DataFacts] = {
     "mnist": DataFacts("MNIST", (1, 28, 28), 10, 60_000),
     "fashion-mnist": DataFacts("Fashion-MNIST", (1, 28, 28), 10, 60_000),
     "cifar10": DataFacts("CIFAR-10", (3, 32, 32), 10, 50_000),
+    "cifar100": DataFacts("CIFAR-100", (3, 32, 32), 100, 50_000),
+    "emnist": DataFacts("EMNIST", (1, 28, 28), 47, 112_800),
     "femnist": DataFacts("FEMNIST", (1, 28, 28), 62, 730_000, "writers", 203),
     "shakespeare": DataFacts("Shakespeare", (WINDOW,), len(CHARACTERS) + 1, 3_800_000, "characters", 3370),
 }

@@ -1,14 +1,15 @@
-"""FEMNIST and Shakespeare, as Flower Labs publishes them on the Hugging Face Hub, through `datasets`.
+"""Data sets of the Hugging Face Hub, through `datasets`: any by its name, FEMNIST and Shakespeare.
 
 They are read once, from the Hub or from a local copy, and kept in the cache as arrays: later runs need
-neither the package `datasets` nor the network. Both have one split only, so some samples of each owner are
-held out as test samples, always the same ones.
+neither the package `datasets` nor the network. FEMNIST and Shakespeare, as Flower Labs publishes them, have
+one split only, so some samples of each owner are held out as test samples, always the same ones.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from slotwise.base.extras import importing
 from slotwise.data.dataset import DataError, Dataset
 from slotwise.data.dataset_cache import dataset_path, load_cached, scratch_folder, write_dataset
 from slotwise.data.facts import TITLES
+from slotwise.data.hub_data import HubData
+from slotwise.data.hub_reader import read_hub
 from slotwise.data.leaf import read_femnist, read_shakespeare
 
 _CONNECT_SECONDS = 4.0
@@ -82,6 +85,63 @@ def fetch_from_hub(name: str, progress: bool = True) -> Dataset:
     return dataset
 
 
+def fetch_hub_data(hub: HubData, progress: bool = True) -> Dataset:
+    """Download a data set of the Hub and keep it, unless an intact copy is kept already.
+
+    Raises:
+        UserError: the Hub has no such data set, its columns are not those of a classification, or it cannot
+            be reached; or the package `datasets` is not installed.
+    """
+    try:
+        return hub.load()
+    except DataError:
+        library = _library()
+    _check_reachable(str(library.config.HF_ENDPOINT))
+    return _keep(hub, hub.name, library, progress)
+
+
+def import_hub_data(hub: HubData, folder: Path | str) -> Dataset:
+    """Read a local copy of a data set of the Hub and keep it.
+
+    The folder has its parquet, CSV or JSON files, folders of images, or what `save_to_disk` writes.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise DataError(f"{path} is not a folder, must be one with the files of {hub.title}")
+    return _keep(hub, str(path.resolve()), _library(), progress=False)
+
+
+def _keep(hub: HubData, source: str, library: Any, progress: bool) -> Dataset:
+    """Read the splits of a data set and write it to its file."""
+    with scratch_folder() as scratch, _progress_bars(library, progress):
+        if any((Path(source) / name).is_file() for name in ("dataset_dict.json", "state.json")):
+            splits = library.load_from_disk(source)
+        else:
+            splits = _loaded(library, source, name=hub.hub_subset, cache_dir=str(scratch))
+        dataset = read_hub(hub, splits if isinstance(splits, Mapping) else {"train": splits}, library)
+    write_dataset(dataset, hub.path)
+    return dataset
+
+
+def _loaded(library: Any, source: str, **how: Any) -> Any:
+    """Return what the library reads; a DataError has the first line of its reason."""
+    try:
+        return library.load_dataset(source, **how)
+    except Exception as error:  # damaged files make the readers raise nearly any
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise DataError(f"{source} cannot be read: {reason}") from None
+
+
+@contextmanager
+def _progress_bars(library: Any, shown: bool) -> Iterator[None]:
+    were_disabled = library.are_progress_bars_disabled()
+    (library.enable_progress_bars if shown else library.disable_progress_bars)()
+    try:
+        yield
+    finally:
+        (library.disable_progress_bars if were_disabled else library.enable_progress_bars)()
+
+
 def _library() -> Any:
     with importing():
         import datasets  # noqa: PLC0415 - an extra, and slow to import
@@ -102,16 +162,8 @@ def _check_reachable(address: str) -> None:
 def _read(name: str, source: str, progress: bool) -> Dataset:
     """Read a data set from the Hub or from a folder."""
     library, hub = _library(), HUB[name]
-    were_disabled = library.are_progress_bars_disabled()
-    (library.enable_progress_bars if progress else library.disable_progress_bars)()
-    with scratch_folder() as scratch:
-        try:
-            table = library.load_dataset(source, split="train", cache_dir=str(scratch))
-        except Exception as error:  # damaged files make the readers raise nearly any
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise DataError(f"{source} cannot be read: {reason}") from None
-        finally:
-            (library.disable_progress_bars if were_disabled else library.enable_progress_bars)()
+    with scratch_folder() as scratch, _progress_bars(library, progress):
+        table = _loaded(library, source, split="train", cache_dir=str(scratch))
         missing = [column for column in hub.columns if column not in table.column_names]
         if missing:
             found, wanted = ", ".join(table.column_names), ", ".join(hub.columns)

@@ -71,6 +71,7 @@ class Network(Value, ABC):
     channels: ClassVar[tuple[int, ...]] = ()
     hidden: ClassVar[tuple[int, ...]] = ()
     needs_torch: ClassVar[bool] = False
+    takes_tables: ClassVar[bool] = False  # inputs [n, features] as well, on PyTorch
 
     @abstractmethod
     def size(self, input_shape: Shape, classes: int) -> Architecture | Resnet8:
@@ -116,6 +117,7 @@ class Mlp(Network):
         hidden: Units of the dense layers before the last.
     """
 
+    takes_tables: ClassVar[bool] = True
     hidden: Layers = (64,)  # type: ignore[misc]
 
     def __post_init__(self) -> None:
@@ -130,6 +132,8 @@ class Mlp(Network):
 
 class Logistic(Network):
     """Multinomial logistic regression: one dense layer."""
+
+    takes_tables: ClassVar[bool] = True
 
     def size(self, input_shape: Shape, classes: int) -> Architecture:
         """Return the layer for these images."""

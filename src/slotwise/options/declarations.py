@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from math import inf
@@ -69,6 +69,8 @@ class Choice:
             ``module:function`` is an alternative too.
         unnamed: Alternatives without a short name, each of which is chosen by giving its first option, which
             has no default.
+        families: Alternatives of which there are many, by the beginning of their names: ``hf:TEXT`` is the
+            class under ``hf`` with TEXT as its first field, which is no option of its own.
     """
 
     option: str
@@ -76,11 +78,15 @@ class Choice:
     prefix: str = ""
     own: tuple[int, ...] = ()
     unnamed: tuple[type[Any], ...] = ()
+    families: Mapping[str, type[Any]] = field(default_factory=dict)
 
     def name_of(self, value: Any) -> str | None:
         """Return the short name of a value; None if it is none of the known alternatives."""
         if isinstance(value, UserFunction):
             return value.name
+        for beginning, family in self.families.items():
+            if type(value) is family:
+                return f"{beginning}:{getattr(value, fields(family)[0].name)}"
         for name, known in self.known.items():
             # Another process has the same text, or a value that needs a seed, as another object.
             is_same = known is value or (isinstance(known, str) and known == value)
@@ -91,7 +97,14 @@ class Choice:
 
     def is_own(self, value: Any) -> bool:
         """Return whether a value is the user's own, and none of the known alternatives."""
-        return self.name_of(value) not in self.known and type(value) not in self.unnamed
+        kinds = (*self.unnamed, *self.families.values())
+        return self.name_of(value) not in self.known and type(value) not in kinds
+
+    def family_of(self, name: Any) -> tuple[type[Any], dict[str, str]] | None:
+        """Return the class that a name such as ``hf:TEXT`` means, and its first field; None if it is none."""
+        beginning, colon, text = name.partition(":") if isinstance(name, str) else ("", "", "")
+        kind = self.families.get(beginning) if colon else None
+        return None if kind is None else (kind, {fields(kind)[0].name: text})
 
 
 @dataclass(frozen=True)
@@ -360,6 +373,9 @@ def _walk_choice(choice: Choice, usual: Any, text: str, path: Path, part: str) -
     for name, known in choice.known.items():
         start = usual if type(usual) is known else None
         yield from _walk(known, choice.prefix, (*path, (choice.option, name)), part, start)
+    for beginning, kind in choice.families.items():
+        _, *own = _walk(kind, choice.prefix, (*path, (choice.option, f"{beginning}:NAME")), part, None)
+        yield from own  # all but the name itself
     for kind in choice.unnamed:
         start = usual if type(usual) is kind else None
         yield from _walk(kind, choice.prefix, (*path, *required_option(kind, choice.prefix)), part, start)

@@ -57,6 +57,9 @@ def _table_of_choice(choice: Choice, held: Any) -> dict[str, Any]:
     table: dict[str, Any] = {choice.option: name or None}
     if isinstance(held, UserFunction):
         return table | ({choice.option + OWN_OPTIONS: dict(held.options)} if held.options else {})
+    if choice.family_of(name) is not None:
+        _, *own = table_of(held, choice.prefix).items()
+        return table | dict(own)
     return table | table_of(held, choice.prefix)
 
 
@@ -161,12 +164,12 @@ class _Reader:
     used: dict[str, str] = field(default_factory=dict)
     implied: dict[str, str] = field(default_factory=dict)
 
-    def part(self, owner: type[Any], start: Any, prefix: str) -> Any:
-        """Return a value of a class, whose options have names with a prefix."""
-        values: dict[str, Any] = {}
+    def part(self, owner: type[Any], start: Any, prefix: str, known: Mapping[str, Any] | None = None) -> Any:
+        """Return a value of a class, whose options have names with a prefix; fields in ``known`` are none."""
+        values: dict[str, Any] = dict(known or {})
         for declaration in declarations(owner):
             name = prefix + declaration.option
-            if declaration.is_derived:
+            if declaration.is_derived or declaration.name in values:
                 continue
             usual = self._usual(declaration, start, prefix)
             if declaration.choice is not None:
@@ -221,6 +224,9 @@ class _Reader:
             if not isinstance(known, type):
                 return known
             return self.part(known, usual if type(usual) is known else None, choice.prefix)
+        if (family := choice.family_of(name)) is not None:
+            same = choice.name_of(usual) == name
+            return self.part(family[0], usual if same else None, choice.prefix, family[1])
         if choice.own and isinstance(name, str) and is_function_name(name):
             return self._user_function(choice, name, usual)
         raise InputError(choice.option, self.given.get(choice.option), allowed_names(choice))
@@ -365,6 +371,7 @@ def _first_missed(path: Path, chosen: Mapping[str, str]) -> tuple[int, str]:
 def allowed_names(choice: Choice) -> str:
     """Return the alternatives of a choice, for a message."""
     names = [name for name in choice.known if name != NO_CHOICE]
+    names += [f"{beginning}:NAME" for beginning in choice.families]
     if choice.own:
         names.append("module:function" if names else "module:function, as in my_module:make_it")
     *first, last = names

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin
 from slotwise.aggregation import RuleChoice, check_group_sizes, mean
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.data import FACTS, DataFolder, DataOptions, PartitionedData
+from slotwise.data.hub_data import HubData
 from slotwise.data.npz_folder import input_type
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.fleet import Devices
@@ -215,7 +216,8 @@ class RunConfig(Setting):
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
-        facts, folder, shape = self.dataset.facts, self.dataset.data_folder, self.dataset.facts.image_shape
+        facts, folder = self.dataset.facts, self.dataset.data_folder
+        shape = self._table_shape() or facts.image_shape
         if shape is None or facts.classes < 2:
             images = ", ".join(name for name, known in FACTS.items() if known.image_shape)
             known = f"used with a task of your own; built-in networks train {images}"
@@ -234,6 +236,19 @@ class RunConfig(Setting):
             if folder is not None and (kind := input_type(folder)) != "uint8":
                 raise InputError("data_folder", f"{folder} with {kind} inputs", TRAINABLE_FOLDER) from None
             raise InputError("channels", self.model.network.channels, f"fewer layers: {error}") from None
+
+    def _table_shape(self) -> tuple[int, int, int] | None:
+        """Return the shape of a row of a table of the Hub for a network of dense layers; else None."""
+        data = self.dataset.data
+        if not isinstance(data, HubData) or len(data.facts.input_shape) != 1:
+            return None
+        assert isinstance(self.model, NetworkModel)
+        if not self.model.network.takes_tables:
+            allowed = f"mlp or logistic: {data.title} is a table"
+            raise InputError("network", self.model.network_name, allowed)
+        if self.model.backend != "torch":
+            raise InputError("backend", self.model.backend, f"torch: {data.title} is a table of numbers")
+        return (1, 1, *data.facts.input_shape)
 
     @property
     def slots_between_evaluations(self) -> int:

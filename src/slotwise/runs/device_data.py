@@ -42,8 +42,8 @@ def device_samples(
         raise
 
 
-def check_images(dataset: Dataset) -> None:
+def check_images(config: RunConfig, dataset: Dataset) -> None:
     """Refuse the inputs of a data folder that are no images of bytes, as the built-in networks take them."""
-    if dataset.train_inputs.dtype != np.uint8:
+    if config.dataset.data_folder is not None and dataset.train_inputs.dtype != np.uint8:
         found = f"{dataset.name} with {dataset.train_inputs.dtype} inputs"
         raise InputError("data_folder", found, TRAINABLE_FOLDER)

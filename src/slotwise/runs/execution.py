@@ -41,7 +41,7 @@ def build_task(
         network = config.network()  # what does not fit is refused before data is loaded
         refuse_too_much_memory(config)
         samples = device_samples(config, dataset, devices)
-        check_images(samples.dataset)
+        check_images(config, samples.dataset)
         offset, scale = config.dataset.standardisation(samples.dataset)
         how: dict[str, Any] = {"offset": offset, "scale": scale, "model_seed": config.model_seed}
         # Both back-ends take long to import; a run needs only one of them.
