@@ -190,7 +190,7 @@ def test_the_network_has_the_classes_of_the_data_set(data: str, classes: int) ->
 
 def test_shakespeare_needs_a_task() -> None:
     with pytest.raises(
-        InputError, match=r"task of your own.*mnist, fashion-mnist, cifar10, femnist"
+        InputError, match=r"task of your own.*mnist, fashion-mnist, cifar10, cifar100, emnist, femnist"
     ) as refused:
         RunConfig.from_options({"data": "shakespeare"}).network()
     assert refused.value.parameter == "data"
