@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from slotwise.base.errors import InputError, MissingError, NoEffectError
 from slotwise.batch.results import BatchResults, PointStatistics, RunOutcome
 from slotwise.learning.task import metric_names
-from slotwise.options.checks import check_fields, checked
+from slotwise.options.checks import Value, checked
 from slotwise.report.paper_table import Measured, MeasuredColumn, PaperTable
 from slotwise.report.spread import Spread
 from slotwise.runs.saved_run import MeasuredPoint
@@ -28,7 +28,7 @@ BY = {"loss": "final loss", "accuracy": "final accuracy", "target": "slots to th
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
+class TableOptions(Value):
     """What a table for papers shows.
 
     Attributes:
@@ -44,7 +44,7 @@ class TableOptions:
     by: Literal["loss", "accuracy", "target"] | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.by is not None and self.best is None:
             raise NoEffectError("by", self.by, "without best")
         if self.by == "target" and self.target is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,7 +110,7 @@ def plan(
         deadline=config.deadline,
         group_sizes=group_size,
         fleet=fleet,
-        link=lambda one: config.make_link(one, fleet),
+        link=partial(config.make_link, fleet=fleet),
         selection=policy.selection,
         participation=policy.participation if isinstance(policy, Synchronous) else Synchronous.participation,
         seed=config.seed,

@@ -18,14 +18,14 @@ from slotwise.base.errors import InputError
 from slotwise.learning.randomness import draw_batches, draw_order
 from slotwise.learning.task import TrainingStart
 from slotwise.options import Either, Range
-from slotwise.options.checks import LARGEST, check_fields
+from slotwise.options.checks import LARGEST, Value
 
 Positions = NDArray[np.int64]
 Lengths = NDArray[np.int64]
 Count = Annotated[int, Range(least=1, most=LARGEST)]
 
 
-class Batching(ABC):
+class Batching(Value, ABC):
     """How many batches a local training has, and which samples are in each.
 
     Attributes:
@@ -35,9 +35,6 @@ class Batching(ABC):
 
     option: ClassVar[str]
     draws_each: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def amount(self) -> int:
@@ -62,7 +59,7 @@ class Batching(ABC):
         """Return the positions of the samples of each step, without replacement until an epoch ends."""
         return list(self._shuffled(seed, start, samples, batch_size))
 
-    def check(self, samples: int, batch_size: int, device: int) -> None:  # noqa: B027
+    def check(self, samples: int, batch_size: int, device: int) -> None:
         """Refuse a device that would have no batch."""
 
     def _epoch(self, samples: int, batch_size: int) -> Lengths:

@@ -17,7 +17,7 @@ from slotwise.base.errors import UserError
 from slotwise.base.user_code import describe_error
 from slotwise.fleet import Fleet
 from slotwise.options import Choice, Derived, UserFunction, loaded
-from slotwise.options.checks import LARGEST_SEED, check_fields, whole
+from slotwise.options.checks import LARGEST_SEED, Value, whole
 from slotwise.scenario import Scenario
 from slotwise.schedule.free_delay import automatic_delay
 from slotwise.schedule.just_in_time import just_in_time_delivery
@@ -32,7 +32,7 @@ PARTICIPATION = Choice("participation", {**{name: name for name in BOOKED}, **_A
 
 
 @dataclass(frozen=True, kw_only=True)
-class Synchronous(Policy):
+class Synchronous(Value, Policy):
     """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017).
 
     Attributes:
@@ -47,7 +47,7 @@ class Synchronous(Policy):
 
     def __post_init__(self) -> None:
         whole("seed", self.seed, 0, LARGEST_SEED)
-        check_fields(self)
+        super().__post_init__()
 
     def ready(self, seed: int | None = None) -> Self:
         """Return the policy with functions of the user's imported and, if one is given, another seed."""
@@ -148,7 +148,7 @@ class Asynchronous(Policy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntentionalDelay(Policy):
+class IntentionalDelay(Value, Policy):
     """Intentional delay (Algorithm 2), fixed or just in time.
 
     A delay is in rounds. "auto" is the largest that costs nothing. If devices are unequal, the group size
@@ -161,9 +161,6 @@ class IntentionalDelay(Policy):
 
     name: ClassVar[str] = "idfl"
     delay: Delay = "auto"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def in_turn(self) -> bool:
