@@ -10,6 +10,7 @@ import pytest
 from serving import Served, served
 
 from slotwise.setting.planning import plan
+from slotwise.web import explorer_app
 from slotwise.web.controls import CASE, controls, effective, parse_options, parse_powers
 from slotwise.web.explorer_app import Explorer
 from slotwise.web.page_files import file_names, read
@@ -58,6 +59,14 @@ def test_group_sizes_are_streamed(server: Served) -> None:
     for row in rows:
         if row["group_size"] in table:
             assert row["async"]["rounds"] == table[row["group_size"]]["rounds"]
+
+
+def test_group_sizes_that_take_too_long_are_told(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer_app, "MOST_SWEEP_SECONDS", -1.0)
+    _, content = server.request("/api/sizes?devices=7&compute_slots=6&deadline=300&group_size=3")
+    first, last = map(json.loads, content.splitlines())
+    assert first == {"wanted": 7}
+    assert "take more than" in last["message"]
 
 
 NONSENSE = [  # wrong values of options are refused as everywhere; an address can ask for more

@@ -105,8 +105,11 @@ class Explorer:
                 yield json.dumps(found["rows"]) + "\n"
             until = asyncio.get_running_loop().time() + MOST_SWEEP_SECONDS
             for sizes in found["missing"]:
-                if asyncio.get_running_loop().time() > until:
-                    return  # the most telling sizes come first
+                if asyncio.get_running_loop().time() > until:  # the most telling sizes came first
+                    yield (
+                        json.dumps({"message": f"the others take more than {MOST_SWEEP_SECONDS:g} s"}) + "\n"
+                    )
+                    return
                 answer = await self._sweeps.answer("rows", {"options": given, "sizes": sizes})
                 yield answer.content.decode() + "\n"
                 if answer.status != 200:

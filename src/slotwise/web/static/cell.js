@@ -6,7 +6,8 @@
   const MARGIN = 14, BAR = 12;
 
   const colour = part => {
-    const place = Math.max(0, Math.min(1, part)) * (SCALE.length - 1), low = Math.min(SCALE.length - 2, Math.floor(place));
+    const least = sw.darkness.matches ? 0.25 : 0;  // the darkest would not be seen on a dark page
+    const place = (least + (1 - least) * Math.max(0, Math.min(1, part))) * (SCALE.length - 1), low = Math.min(SCALE.length - 2, Math.floor(place));
     return `rgb(${SCALE[low].map((value, i) => Math.round(value + (SCALE[low + 1][i] - value) * (place - low)))})`;
   };
 
