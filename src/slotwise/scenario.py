@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -43,12 +44,12 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if isinstance(self.group_size, str):
-            (_, first), *changes = parse_group_sizes(self.group_size)
+            (_, first), *changes = parse_sizes("group_size", self.group_size)
             object.__setattr__(self, "group_size", first)
             object.__setattr__(self, "group_size_changes", changes)
         for name in ("devices", "group_size", "compute_slots", "link_slots", "sub_channels"):
             object.__setattr__(self, name, whole(name, getattr(self, name)))
-        object.__setattr__(self, "group_size_changes", _checked_changes(self.group_size_changes))
+        object.__setattr__(self, "group_size_changes", checked_changes("group_size", self.group_size_changes))
         for size in self.group_sizes:
             if size > self.devices:
                 allowed = f"from 1 to {self.devices}, the number of devices"
@@ -64,9 +65,7 @@ class Scenario:
     @property
     def group_size_text(self) -> str:
         """The group size as options write it: ``10``, or ``50@0, 10@10000`` if it changes."""
-        if not self.group_size_changes:
-            return str(self.group_size)
-        return ", ".join(f"{size}@{slot}" for slot, size in ((0, self.group_size), *self.group_size_changes))
+        return sizes_text(self.group_size, self.group_size_changes)
 
     def with_group_size(self, size: int) -> Scenario:
         """Return the scenario with one group size from the first round on."""
@@ -122,6 +121,11 @@ class Scenario:
         return {name: value for name, value in table.items() if value != beyond.get(name, NoneType)}
 
 
+def sizes_text(first: int, changes: Sequence[tuple[int, int]]) -> str:
+    """Return a size as options write it: ``10``, or ``50@0, 10@10000`` if it changes."""
+    return ", ".join(f"{size}@{slot}" for slot, size in ((0, first), *changes)) if changes else str(first)
+
+
 def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | Decimal | Fraction) -> int:
     """Return tau_comp = ceil(H·B/q) (eq. 4), exactly: 7 samples at 0.7 a slot are 10 slots, not 11.
 
@@ -140,26 +144,26 @@ def slots_for_samples(samples: int, samples_per_slot: float | Decimal | Fraction
     return -(-samples // Fraction(str(samples_per_slot)))
 
 
-def parse_group_sizes(text: str) -> list[tuple[int, int]]:
+def parse_sizes(name: str, text: str) -> list[tuple[int, int]]:
     """Return (slot, size) for each part of a text such as ``50@0, 10@10000``; the first slot is 0."""
     parts = [re.fullmatch(r"\s*([0-9]{1,10})\s*@\s*([0-9]{1,10})\s*", part) for part in text.split(",")]
     sizes = [(int(part[2]), int(part[1])) for part in parts if part is not None]
     if len(sizes) != len(parts):
-        raise InputError("group_size", repr(text), "a whole number, or sizes by slot such as 50@0, 10@10000")
+        raise InputError(name, repr(text), "a whole number, or sizes by slot such as 50@0, 10@10000")
     if sizes[0][0] != 0:
-        raise InputError("group_size", repr(text), "sizes by slot from slot 0 on, such as 50@0, 10@10000")
+        raise InputError(name, repr(text), "sizes by slot from slot 0 on, such as 50@0, 10@10000")
     return sizes
 
 
-def _checked_changes(changes: Any) -> tuple[tuple[int, int], ...]:
+def checked_changes(name: str, changes: Any) -> tuple[tuple[int, int], ...]:
     """Return (slot, size) of each change as integers; slots must ascend."""
-    before, found = 0, []
+    before, found, allowed = 0, [], f"pairs of a slot and a {name.replace('_', ' ')}"
     if not isinstance(changes, list | tuple):
-        raise InputError("group_size_changes", changes, "pairs of a slot and a group size")
+        raise InputError(f"{name}_changes", changes, allowed)
     for change in changes:
         if not isinstance(change, list | tuple) or len(change) != 2:
-            raise InputError("group_size_changes", change, "pairs of a slot and a group size")
-        slot, size = whole("group_size", change[0], before + 1), whole("group_size", change[1])
+            raise InputError(f"{name}_changes", change, allowed)
+        slot, size = whole(name, change[0], before + 1), whole(name, change[1])
         found.append((slot, size))
         before = slot
     return tuple(found)

@@ -20,6 +20,7 @@ from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.randomness import Purpose
 from slotwise.learning.reference import asynchronous
 from slotwise.runs import RunConfig
+from slotwise.runs.execution import build_task
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
@@ -197,6 +198,16 @@ def test_a_live_device_uses_every_sample_once_in_each_epoch(tmp_path) -> None:
     models = simulated_models(plan, task)
     outcome = serve_in_memory(tmp_path / "run", config=config, task=task.count_in(used), clip_norm="off")
     assert_each_once(used, held, epochs=2)
+    assert outcome.state.models[plan.rounds].tobytes() == models[plan.rounds].tobytes()
+
+
+def test_a_live_device_changes_its_batches_as_the_simulator_does(tmp_path) -> None:
+    own = {"devices": 3, "group_size": 1, "device_samples": [10, 70, 300], "deadline": 60}
+    work = {"batch_size": "4@0, 16@30", "local_steps": 2, "samples_per_slot": 4, "network": "logistic"}
+    config = RunConfig.from_options({**own, **work, "schedule": "async"})
+    task, plan = build_task(config), config.simulate()
+    models = simulated_models(plan, task)
+    outcome = serve_in_memory(tmp_path / "run", config=config, task=task, clip_norm="off")
     assert outcome.state.models[plan.rounds].tobytes() == models[plan.rounds].tobytes()
 
 

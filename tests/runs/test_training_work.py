@@ -11,10 +11,12 @@ import pytest
 from slotwise.base.errors import ConflictError, InputError, NoEffectError
 from slotwise.cli import main
 from slotwise.data import data_source
-from slotwise.learning import train
+from slotwise.learning import TrainingStart, train
 from slotwise.runs import Observer, RunConfig, SavedRun, resume, run
 from slotwise.runs.device_data import device_samples
 from slotwise.runs.execution import build_task
+from slotwise.schedule import Timeline
+from slotwise.schedule.timeline import Trainings
 from slotwise.setting import Setting
 
 LISTED = {"devices": 3, "group_size": 1, "device_samples": [10, 70, 300]}
@@ -168,3 +170,63 @@ def test_flags_toml_and_a_sweep_take_local_epochs(tmp_path: Path, capsys: Any, m
         found = list(csv.DictReader(table))
     assert [row["local_epochs"] for row in found] == ["1", "3"]
     assert [int(row["sgd_steps"]) // int(row["updates"]) for row in found] == [1, 3]
+
+
+CHANGING = {"batch_size": "4@0, 16@30", "local_steps": 2, "samples_per_slot": 4}
+
+
+def test_compute_slots_follow_a_batch_size_that_changes() -> None:
+    config = RunConfig.from_options({**LISTED, **TINY, **CHANGING, "schedule": "async"})
+    fleet, timeline = config.make_fleet(), config.simulate()
+    assert fleet.compute_slots == (2, 2, 2)
+    assert fleet.compute_changes == ((30, (5, 8, 8)),)  # device 1 has 10 samples
+    trainings = Trainings.of(timeline)
+    late = trainings.start >= 30
+    assert set((trainings.ready - trainings.start)[~late].tolist()) == {2}
+    expected = [5 if device == 1 else 8 for device in trainings.device[late].tolist()]
+    assert (trainings.ready - trainings.start)[late].tolist() == expected
+    assert late.any()
+    assert Timeline.from_json(timeline.to_json()) == timeline
+    assert RunConfig.from_saved(json.loads(json.dumps(config.options()))) == config
+
+
+def test_a_training_has_the_batch_size_of_the_slot_of_its_model() -> None:
+    training = RunConfig.from_options({**LISTED, **TINY, **CHANGING}).training
+    starts = [TrainingStart(3, 0, round=1, slot=slot) for slot in (0, 29, 30, 90)]
+    assert [[len(rows) for rows in training.batches(start, 300)] for start in starts] == (
+        [[4, 4], [4, 4], [16, 16], [16, 16]]
+    )
+
+
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+def test_changing_batches_give_the_same_bits_for_any_number_of_workers(schedule: str) -> None:
+    config = RunConfig.from_options({**LISTED, **TINY, **CHANGING, "schedule": schedule})
+    task, timeline = build_task(config), config.simulate()
+    models = [train(timeline, task, workers=workers).model.tobytes() for workers in (1, 3)]
+    assert models[0] == models[1]
+
+
+def test_a_batch_size_given_anew_ends_the_changes() -> None:
+    config = RunConfig.from_options({**LISTED, **TINY, **CHANGING})
+    assert config.with_options(batch_size=8).training.batch_sizes == (8,)
+    assert config.training.batch_sizes == (4, 16)
+    plan = Setting.from_options({"samples_per_slot": 4, "batch_size": "4@0, 16@30"})
+    assert plan.make_fleet().compute_changes == ((30, (20,) * 100),)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": "16@5"},
+        {"batch_size": "16"},
+        {"batch_size": "16@0, 0@7"},
+        {"batch_size": "16@0, 4@7, 8@7"},
+        {"compute_changes": [[30, [1, 2]]]},
+        {"compute_changes": [[0, 5]]},
+        {"compute_changes": 5},
+        {"compute_changes": [[30, 5]], "samples_per_slot": 4},
+    ],
+)
+def test_wrong_changes_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        RunConfig.from_options(options)

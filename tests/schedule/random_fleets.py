@@ -63,6 +63,14 @@ def faultless_fleets(draw: st.DrawFn, scenario: Scenario, slowest: int = 25) -> 
 
 
 @st.composite
+def later_speeds(draw: st.DrawFn, devices: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Compute slots that change once or twice."""
+    slots = sorted(draw(st.sets(st.integers(1, 60), min_size=1, max_size=2)))
+    speeds = st.lists(st.integers(1, 25), min_size=devices, max_size=devices)
+    return tuple((slot, tuple(draw(speeds))) for slot in slots)
+
+
+@st.composite
 def fleets(draw: st.DrawFn, scenario: Scenario) -> Fleet:
     return replace(
         draw(faultless_fleets(scenario)),
@@ -71,6 +79,7 @@ def fleets(draw: st.DrawFn, scenario: Scenario) -> Fleet:
         retransmission=draw(st.sampled_from(["next-turn", "at-once"])),
         absences=draw(st.just(()) | absences(scenario.devices)),
         seed=draw(st.integers(0, 5)),
+        compute_changes=draw(st.just(()) | later_speeds(scenario.devices)),
     )
 
 

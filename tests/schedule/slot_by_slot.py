@@ -265,10 +265,11 @@ class SlotBySlot:
 
     def hand_out(self, version: int) -> None:
         self.receivers.append(self.wanting(version))
+        complete = self.broadcasts[-1][1] if self.broadcasts else 0
         for n in self.wanting(version):
             device = self.state[n]
             device.doing, device.wants, device.version, device.turn = "receiving", None, version, 0
-            device.left = self.fleet.slots_of_training(n, device.trainings)
+            device.left = self.fleet.slots_of_training(n, device.trainings, complete)
             device.trainings += 1
 
     def start_computing(self, version: int) -> None:

@@ -49,7 +49,7 @@ def trainings(timeline: Timeline, fleet: Fleet) -> list[Training]:
         arrival = int(timeline.broadcast_start[version - 1]) if version else 0
         start = int(timeline.broadcast_end[version - 1]) if version else 0
         for device in timeline.receivers(version).tolist():
-            ready = start + fleet.slots_of_training(device, count[device])
+            ready = start + fleet.slots_of_training(device, count[device], start)
             count[device] += 1
             leaves = [a.leaves for a in fleet.absences if a.device == device and a.leaves > arrival]
             found.append(Training(device, version, arrival, start, ready, min(leaves, default=None)))

@@ -20,8 +20,9 @@ from slotwise.schedule.policies import IntentionalDelay
 
 
 def present(case: Case, retransmission: Any) -> Case:
-    """The same devices without absences, some with a loss of their own."""
-    return case._replace(fleet=replace(case.fleet, absences=(), retransmission=retransmission))
+    """The same devices, always present and at the same speed, some with a loss of their own."""
+    steady = replace(case.fleet, absences=(), compute_changes=(), retransmission=retransmission)
+    return case._replace(fleet=steady)
 
 
 WAYS = st.sampled_from(["next-turn", "at-once", "erasure"])
@@ -48,6 +49,7 @@ def test_simulate_uses_it(case: Case, retransmission: Any) -> None:
 @given(scenario=scenarios(), data=st.data())
 def test_losses_of_each_device(scenario: Scenario, data: st.DataObject) -> None:
     fleet, options = data.draw(fleets(scenario)), data.draw(schedules(scenario))
+    fleet = replace(fleet, compute_changes=())
     losses = data.draw(
         st.lists(st.sampled_from([0.0, 0.5]), min_size=scenario.devices, max_size=scenario.devices)
     )

@@ -158,7 +158,7 @@ def test_any_policy_is_driven_as_the_dumb_loop_over_slots_drives_it(
 def test_just_in_time_moves_no_uplink_of_any_selection_and_makes_no_update_older(
     scenario: Scenario, selection: Any, data: st.DataObject
 ) -> None:
-    fleet = replace(data.draw(fleets(scenario)), jitter=0.0, uplink_loss=0.0, absences=())
+    fleet = replace(data.draw(fleets(scenario)), jitter=0.0, uplink_loss=0.0, absences=(), compute_changes=())
     policy = IntentionalDelay(selection=selection).for_planned_slots()
     plain, planned = (
         played(scenario, Asynchronous(selection=selection), fleet),

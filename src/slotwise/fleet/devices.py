@@ -375,7 +375,10 @@ class ListedBatteries(_Charged):
 
 
 Speeds = Annotated[EqualSpeeds | DrawnSpeeds | ListedSpeeds, Either((EqualSpeeds, DrawnSpeeds, ListedSpeeds))]
-EVERY_SPEED = (*DrawnSpeeds.instead_of, *declared(DrawnSpeeds), *declared(ListedSpeeds))  # options of speeds
+EVERY_SPEED = (  # options of speeds
+    *(*DrawnSpeeds.instead_of, *declared(DrawnSpeeds), *declared(ListedSpeeds)),
+    "compute_changes",
+)
 Uplinks = Annotated[
     EqualUplinks | DrawnUplinks | ListedUplinks, Either((EqualUplinks, DrawnUplinks, ListedUplinks))
 ]
@@ -392,6 +395,8 @@ class Devices(_Part):
     """How devices differ; by default all are equal and without faults.
 
     Attributes:
+        compute_changes: (slot, compute slots) of later trainings, those whose model is complete in that slot
+            or later; compute slots of all devices, or of devices 1 to N one by one.
         jitter: A training takes up to this share longer or shorter, drawn anew for each.
         retransmission: When a lost uplink is sent again: when its turn comes next, at once, or never
             (erasure: the round goes on without the update).
@@ -400,6 +405,7 @@ class Devices(_Part):
 
     speeds: Speeds = EqualSpeeds()  # noqa: RUF009
     uplinks: Uplinks = EqualUplinks()
+    compute_changes: Annotated[tuple[tuple[int, int | tuple[int, ...]], ...], NoFlag()] = ()
     jitter: Probability = 0.0
     losses: Losses = EqualLosses()
     retransmission: Retransmission = "next-turn"
@@ -409,6 +415,7 @@ class Devices(_Part):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "compute_changes", _as_tuples(self.compute_changes))
         if self.fleet_seed is not None and not self.depends_on_seed:
             raise NoEffectError("fleet_seed", self.fleet_seed, "if nothing is drawn for the fleet")
 
@@ -449,6 +456,7 @@ class Devices(_Part):
             seed=seed,
             device_uplink_loss=self.losses.device_uplink_loss,
             batteries=self.batteries.batteries(scenario.devices, seed),
+            compute_changes=self.compute_changes,  # type: ignore[arg-type]  # one number is listed there
         )
 
 
@@ -456,6 +464,11 @@ def refuse_too_many_devices(scenario: Scenario) -> None:
     """Raise an InputError if there are too many devices to have numbers of their own, or to be simulated."""
     if scenario.devices > MOST_DEVICES:
         raise InputError("devices", scenario.devices, f"at most {MOST_DEVICES:,}, if they are simulated")
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return lists in lists, as JSON has them, as tuples."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _varies(distribution: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import count, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -52,6 +53,8 @@ class Fleet:
         absences: the absences of all devices.
         seed: the seed of jitter and losses.
         batteries: the batteries of the devices; None if energy is no matter.
+        compute_changes: (slot, compute slots device by device) of each later speed: a training whose model
+            is complete in that slot or later takes so many slots.
     """
 
     compute_slots: tuple[int, ...]
@@ -63,6 +66,7 @@ class Fleet:
     seed: int = 0
     device_uplink_loss: tuple[float, ...] = ()
     batteries: Batteries | None = None
+    compute_changes: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("compute_slots", "link_slots"):
@@ -81,6 +85,7 @@ class Fleet:
         if not 0 <= self.uplink_loss < 1:
             raise InputError("uplink_loss", self.uplink_loss, "a probability from 0 to below 1")
         object.__setattr__(self, "device_uplink_loss", self._checked_losses())
+        object.__setattr__(self, "compute_changes", _checked_speeds(self.compute_changes, self.devices))
         if self.retransmission not in get_args(Retransmission):
             raise InputError("retransmission", self.retransmission, "next-turn, at-once or erasure")
         whole("seed", self.seed, 0, LARGEST_SEED)
@@ -127,9 +132,14 @@ class Fleet:
 
     @property
     def faultless(self) -> bool:
-        """True if there are no jitter, losses, absences and batteries."""
+        """True if there are no jitter, losses, absences, batteries and changes of compute slots."""
         random = self.jitter or self.uplink_loss or self.device_uplink_loss
-        return not (random or self.absences or self.batteries)
+        return not (random or self.absences or self.batteries or self.compute_changes)
+
+    @property
+    def is_steady(self) -> bool:
+        """True if all trainings of a device take equally many slots."""
+        return not (self.jitter or self.compute_changes)
 
     @property
     def largest_loss(self) -> float:
@@ -167,16 +177,25 @@ class Fleet:
             raise InputError("fleet", f"of {self.devices} devices", allowed)
         return Fleet.equal(scenario) if self.is_equal_to(scenario, lossy_link=lossy_link) else self
 
-    def slots_of_training(self, device: int, training: int) -> int:
-        """Return the slots of a training, jitter included; ``training`` counts the models received before."""
-        slots = self.compute_slots[device - 1]
+    def compute_slots_at(self, device: int, slot: int) -> int:
+        """Return the slots of a training, without jitter, whose model is complete in ``slot``."""
+        last = bisect_right(self.compute_changes, slot, key=itemgetter(0))
+        slots = self.compute_changes[last - 1][1] if last else self.compute_slots
+        return slots[device - 1]
+
+    def slots_of_training(self, device: int, training: int, slot: int = 0) -> int:
+        """Return the slots of a training, jitter included.
+
+        ``training`` counts the models received before, and ``slot`` is when its model is complete.
+        """
+        slots = self.compute_slots_at(device, slot)
         if not self.jitter:
             return slots
         share = self.jitter * (2 * chance(self.seed, SchedulePurpose.JITTER, device, training) - 1)
         return max(1, round(slots * (1 + share)))
 
     def training_slots(self, device: int) -> Iterator[int]:
-        """Yield `slots_of_training` of all trainings of a device, the first one first."""
+        """Yield `slots_of_training` of all trainings of a device, whose compute slots never change."""
         slots = self.compute_slots[device - 1]
         if not self.jitter:
             # This never ends, so the loop below is only for jitter.
@@ -193,10 +212,11 @@ class Fleet:
             yield drawn < loss
 
     def without_faults(self) -> Fleet:
-        """Return the same devices without faults; each training takes as long as jitter permits."""
-        longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
+        """Return the same devices without faults; each training takes as long as the longest one may."""
+        listed = zip(self.compute_slots, *(slots for _, slots in self.compute_changes), strict=True)
+        longest = tuple(max(1, round(max(slots) * (1 + self.jitter))) for slots in listed)
         faults: dict[str, Any] = {"jitter": 0.0, "uplink_loss": 0.0, "device_uplink_loss": (), "absences": ()}
-        return replace(self, compute_slots=longest, batteries=None, **faults)
+        return replace(self, compute_slots=longest, compute_changes=(), batteries=None, **faults)
 
     def loses(self, device: int, attempt: int) -> bool:
         """Return whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
@@ -231,7 +251,7 @@ class Fleet:
         lists = {"compute_slots": list(self.compute_slots), "link_slots": list(self.link_slots)}
         table = asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
         table["batteries"] = None if self.batteries is None else self.batteries.as_dict()
-        beyond = {"device_uplink_loss": (), "batteries": None}
+        beyond = {"device_uplink_loss": (), "batteries": None, "compute_changes": ()}
         return {name: value for name, value in table.items() if name not in beyond or value != beyond[name]}
 
     @classmethod
@@ -250,6 +270,21 @@ def _listed(name: str, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, Iterable):
         raise InputError(name, values, "a list with one number for each device")
     return tuple(values)
+
+
+def _checked_speeds(changes: Any, devices: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return (slot, compute slots of each device) of each change; slots must ascend from 1 on."""
+    allowed = "pairs of a slot and compute slots, one number or one for each device"
+    found: list[tuple[int, tuple[int, ...]]] = []
+    for change in _listed("compute_changes", changes):
+        if not isinstance(change, list | tuple) or len(change) != 2:
+            raise InputError("compute_changes", change, allowed)
+        slot = whole("compute_changes", change[0], found[-1][0] + 1 if found else 1)
+        listed = change[1] if isinstance(change[1], list | tuple) else (change[1],) * devices
+        if len(listed) != devices:
+            raise InputError("compute_changes", f"{len(listed)} numbers", f"1 or {devices}, one a device")
+        found.append((slot, tuple(whole("compute_changes", slots) for slots in listed)))
+    return tuple(found)
 
 
 def _all_chances(*key: int) -> Iterator[float]:

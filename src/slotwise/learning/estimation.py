@@ -49,6 +49,7 @@ def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask
         batching=FixedSteps(local_steps=1),
         update="sum",
         batch_size=batch_size,
+        batch_size_changes=(),
         learning_rate=learning_rate,
     )
     return variant

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
@@ -26,8 +27,9 @@ from slotwise.learning.optimizer import (
     Step,
 )
 from slotwise.learning.task import TrainingStart
-from slotwise.options import Range, flat
+from slotwise.options import NoFlag, OrText, Range, flat
 from slotwise.options.checks import LARGEST_SEED, Value
+from slotwise.scenario import checked_changes, parse_sizes
 
 POSITION = 8  # bytes of a sample's position in a batch
 LocalUpdate = Literal["sum", "mean"]
@@ -43,7 +45,9 @@ class LocalTraining(Value):
 
     Attributes:
         batching: How many batches a training has: a number of steps or of epochs.
-        batch_size: B, samples of one step.
+        batch_size: B, samples of one step; ``16@0, 64@5000`` changes it for trainings whose model was
+            complete in slot 5000 or later.
+        batch_size_changes: (slot, B) of each later batch size, which a text as batch_size gives too.
         learning_rate: Step size.
         update: Local update: sum or mean of the gradients.
         optimizer: Optimiser of a local training, which starts afresh each time.
@@ -52,7 +56,8 @@ class LocalTraining(Value):
     """
 
     batching: BatchingOptions = FixedSteps()  # noqa: RUF009
-    batch_size: Count = 64
+    batch_size: Annotated[Count, OrText()] = 64
+    batch_size_changes: Annotated[tuple[tuple[int, int], ...], NoFlag()] = ()
     learning_rate: Positive = 0.01
     update: LocalUpdate = "sum"
     optimizer: Annotated[BuiltInStep | OwnStep, OPTIMIZER] = Sgd()  # noqa: RUF009
@@ -60,7 +65,13 @@ class LocalTraining(Value):
     seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] = 0
 
     def __post_init__(self) -> None:
+        if isinstance(self.batch_size, str):
+            (_, first), *changes = parse_sizes("batch_size", self.batch_size)
+            object.__setattr__(self, "batch_size", first)
+            object.__setattr__(self, "batch_size_changes", changes)
         super().__post_init__()
+        changes_over_time = checked_changes("batch_size", self.batch_size_changes)
+        object.__setattr__(self, "batch_size_changes", changes_over_time)
         # At the first step w is w_start, and the mean of one gradient is the sum.
         if isinstance(self.batching, FixedSteps) and self.batching.local_steps == 1:
             usual = {
@@ -84,8 +95,13 @@ class LocalTraining(Value):
 
     def batch_size_at(self, slot: int) -> int:
         """Return B of a training whose model was complete in a slot."""
-        del slot
-        return self.batch_size
+        passed = [size for since, size in self.batch_size_changes if since <= slot]
+        return passed[-1] if passed else self.batch_size
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """All batch sizes, in the order in which they apply."""
+        return (self.batch_size, *(size for _, size in self.batch_size_changes))
 
     def divisor(self, steps: int) -> int:
         """Return the divisor of w_start − w_end after so many steps."""
@@ -167,8 +183,8 @@ def check_training(training: LocalTraining, samples: HasCounts) -> None:
     """Refuse what is no LocalTraining, and more steps than memory can hold the batches of."""
     if not isinstance(training, LocalTraining):
         raise InputError("training", describe_value(training), "a LocalTraining")
-    batching, size, most = training.batching, training.batch_size, 0
-    for device in range(1, len(samples) + 1):
+    batching, most = training.batching, 0
+    for device, size in product(range(1, len(samples) + 1), training.batch_sizes):
         batching.check(samples.count(device), size, device)
         most = max(most, batching.processed(samples.count(device), size))
     needed, memory = most * POSITION, total_memory()

@@ -156,7 +156,7 @@ class FileName:
 
 @dataclass(frozen=True)
 class OrText:
-    """Marks an option that may also be written as text, which its class reads."""
+    """Marks an option NAME that may also be text, which its class reads: it then says NAME_changes, too."""
 
 
 @dataclass(frozen=True)
@@ -217,9 +217,14 @@ class Option:
         return mark_of(self.marks, FileName) is not None
 
     @property
+    def may_be_text(self) -> bool:
+        """True if its value may be a text as well, which its class reads."""
+        return mark_of(self.marks, OrText) is not None
+
+    @property
     def flag_hint(self) -> Any:
         """The type of a flag that gives the option."""
-        return self.hint if mark_of(self.marks, OrText) is None else self.hint | str
+        return self.hint | str if self.may_be_text else self.hint
 
 
 def mark_of(marks: Iterable[Any], kind: type[Mark]) -> Mark | None:

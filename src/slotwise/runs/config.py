@@ -33,7 +33,7 @@ from slotwise.options import Range, Shorthand, declared, names_of, resolved
 from slotwise.options.checks import LARGEST, checked, whole
 from slotwise.radio import LINK, RadioOptions
 from slotwise.runs.training_work import RunCpu, RunSamplesPerSlot, TrainedData
-from slotwise.scenario import parse_group_sizes
+from slotwise.scenario import parse_sizes
 from slotwise.setting import Setting
 from slotwise.setting.setting import RENAMED
 
@@ -284,10 +284,10 @@ def list_depth(name: str) -> int:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
-    if name == "group_size" and isinstance(value, str):
-        parse_group_sizes(value)
-        return value
     option = declared(RunConfig).get(name)
+    if option is not None and isinstance(value, str) and option.may_be_text:
+        parse_sizes(name, value)
+        return value
     if option is None:  # a shorthand, or a parameter of a user's function, which knows its type
         return value
     if option.choice is not None:

@@ -28,7 +28,7 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     network, devices = config.network(), config.channel.devices
     held, total = config.dataset.sizes.held(devices), config.dataset.sizes.total(devices)
     layers = config.model.network if isinstance(config.model, NetworkModel) else Logistic()
-    groups, batch = config.channel.groups, min(config.training.batch_size, held)
+    groups, batch = config.channel.groups, min(max(config.training.batch_sizes), held)
     batching = config.training.batching
     # The order of the samples in every step or epoch is drawn at once, as 8-byte integers, twice.
     positions = batching.amount * held

@@ -42,11 +42,15 @@ class TrainedData:
 
     def work(self, devices: int) -> TrainingWork:
         """Return the samples that each device processes in a local training."""
-        batching, size = self.training.batching, self.training.batch_size
-        samples = [batching.processed(held, size) for held in self.device_sizes(devices)]
+        training, sizes = self.training, self.device_sizes(devices)
+        first, *later = (
+            tuple(training.batching.processed(held, size) for held in sizes) for size in training.batch_sizes
+        )
+        slots = [slot for slot, _ in training.batch_size_changes]
+        changes = tuple(zip(slots, later, strict=True)) if set(later) - {first} else ()
         # With the sizes of another seed the same compute slots would be wrong.
         fixed = {"data_seed": self.data_seed} if self.dataset.draws_sizes else {}
-        return TrainingWork(tuple(samples), fixed)
+        return TrainingWork(first, changes, fixed)
 
 
 class _FromData:

@@ -180,7 +180,7 @@ class Drive:
                 # Every model received counts, also if its training is broken off, as in `Trainings`.
                 training = self._trainings[device]
                 self._trainings[device] = training + 1
-                slots = fleet.slots_of_training(device, training)
+                slots = fleet.slots_of_training(device, training, slot)
                 begins = slot if self._energy is None else self._energy.train(device, since, slot, slots)
                 if begins != slot:
                     self._wait(device, version, slot, begins)

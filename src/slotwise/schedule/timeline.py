@@ -328,16 +328,16 @@ class Trainings(NamedTuple):
         order = np.lexsort((version, timeline.receiver))
         device, version = timeline.receiver[order].astype(np.int64), version[order]
         arrival = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_start])[version]
-        start = timeline.received_at(version)
+        received = start = timeline.received_at(version)
         if len(timeline.waits):
             start = _after_waits(timeline, device, version, start)
-        if fleet.slots_of_all is not None and not fleet.jitter:
+        if fleet.slots_of_all is not None and fleet.is_steady:
             slots = np.full(len(device), fleet.slots_of_all[0], dtype=np.int64)
-        elif not fleet.jitter:
+        elif fleet.is_steady:
             slots = np.array(fleet.compute_slots, dtype=np.int64)[device - 1]
         else:  # rows are sorted by device, so a device's trainings are in order
             numbers = np.arange(len(device)) - np.searchsorted(device, device)
-            rows = zip(device.tolist(), numbers.tolist(), strict=True)
+            rows = zip(device.tolist(), numbers.tolist(), received.tolist(), strict=True)
             slots = np.array([fleet.slots_of_training(*row) for row in rows], dtype=np.int64)
         uplink = np.full(len(device), NONE)
         if len(timeline):  # a device trains on a model once, so the two identify the uplink

@@ -213,8 +213,9 @@ class Setting(Value):
     def with_options(self, /, **options: Any) -> Self:
         """Return a copy with some options replaced, whichever class declares them."""
         self.refuse_unknown(options)
-        if "group_size" in options:  # the later sizes before do not count
-            options.setdefault("group_size_changes", ())
+        known = declared(type(self))
+        for name in [name for name in options if name in known and known[name].may_be_text]:
+            options.setdefault(f"{name}_changes", ())  # the later sizes before do not count
         return build(type(self), options, start=self)
 
     @classmethod

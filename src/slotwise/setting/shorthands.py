@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.fleet.battery import MOST_JOULES
 from slotwise.fleet.cpu import CpuTraining, cpu_training
 from slotwise.fleet.devices import EVERY_SPEED
 from slotwise.fleet.fleet_file import FleetFile
-from slotwise.options import Shorthand, declared, is_given
+from slotwise.options import OrText, Shorthand, declared, is_given
 from slotwise.options.checks import LARGEST, whole
 from slotwise.radio import LINKS
 from slotwise.radio.rates import USUAL_SLOT_MS
-from slotwise.scenario import slots_for_samples
+from slotwise.scenario import checked_changes, parse_sizes, slots_for_samples
 
 DEFAULT_KAPPA = 1e-28
 DEFAULT_STEPS, DEFAULT_SAMPLES = 5, 250
@@ -30,16 +30,27 @@ class TrainingWork(NamedTuple):
 
     Attributes:
         samples: One number for all devices, or one for each.
+        later: The same for trainings whose model is complete in a slot or later: (slot, samples).
         options: Options that must not change any more, because the samples depend on them.
     """
 
     samples: tuple[int, ...]
+    later: tuple[tuple[int, tuple[int, ...]], ...] = ()
     options: Mapping[str, Any] = MappingProxyType({})
 
     def each(self, compute: Callable[[int], Result]) -> list[Result]:
-        """Return a function of the samples of each device, or of all."""
+        """Return a function of the samples of each device, or of all, in the first trainings."""
         known = {samples: compute(samples) for samples in set(self.samples)}
         return [known[samples] for samples in self.samples]
+
+    def speeds(self, compute: Callable[[int], int]) -> dict[str, Any]:
+        """Return the options of compute slots, which are a function of the samples."""
+        changes: list[Any] = []
+        for slot, samples in self.later:
+            slots = self._replace(samples=samples).each(compute)
+            changes.append((slot, slots[0] if len(set(slots)) == 1 else tuple(slots)))
+        first = one_or_each("compute_slots", self.each(compute))
+        return {**self.options, **first, "compute_changes": tuple(changes)}
 
 
 def equal_work(steps: Any, batch_size: Any, epochs: Any, held: Any) -> TrainingWork:
@@ -48,7 +59,12 @@ def equal_work(steps: Any, batch_size: Any, epochs: Any, held: Any) -> TrainingW
         if held is not None:
             raise NoEffectError("samples_per_device", held, "without local_epochs")
         number = whole("local_steps", DEFAULT_STEPS if steps is None else steps)
-        return TrainingWork((number * whole("batch_size", batch_size),))
+        if not isinstance(batch_size, str):
+            return TrainingWork((number * whole("batch_size", batch_size),))
+        (_, first), *changes = parse_sizes("batch_size", batch_size)
+        later = checked_changes("batch_size", changes)
+        samples = number * whole("batch_size", first)
+        return TrainingWork((samples,), tuple((slot, (number * size,)) for slot, size in later))
     if steps is not None:
         raise ConflictError("local_steps", "local_epochs")
     samples = whole("samples_per_device", DEFAULT_SAMPLES if held is None else held)
@@ -76,7 +92,7 @@ class SamplesPerSlot(Shorthand):
     panel: ClassVar[str] = "channel"
     samples_per_slot: float
     local_steps: int | None = None
-    batch_size: int = 64
+    batch_size: Annotated[int, OrText()] = 64
     local_epochs: int | None = None
     samples_per_device: int | None = None
 
@@ -87,12 +103,14 @@ class SamplesPerSlot(Shorthand):
 
     def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:
         """Return the compute slots, of all devices or device by device."""
-        work = self.work(known)
-        slots = work.each(lambda samples: slots_for_samples(samples, self.samples_per_slot))
-        if max(slots) > LARGEST:
+        return self.work(known).speeds(self._slots)
+
+    def _slots(self, samples: int) -> int:
+        slots = slots_for_samples(samples, self.samples_per_slot)
+        if slots > LARGEST:
             allowed = f"more: a training would take more than {LARGEST:,} slots"
             raise InputError("samples_per_slot", self.samples_per_slot, allowed)
-        return {**work.options, **one_or_each("compute_slots", slots)}
+        return slots
 
     def work(self, known: ChainMap[str, Any]) -> TrainingWork:  # noqa: ARG002
         """Return the samples that a local training processes."""
@@ -122,7 +140,7 @@ class Cpu(Shorthand):
     cpu_slot_ms: float | None = None
     cpu_kappa: float | None = None
     local_steps: int | None = None
-    batch_size: int = 64
+    batch_size: Annotated[int, OrText()] = 64
     local_epochs: int | None = None
     samples_per_device: int | None = None
 
@@ -137,9 +155,11 @@ class Cpu(Shorthand):
             raise MissingError("cpu_ghz", "given together with cycles_per_sample")
         found = self._slot(known)
         slot_ms, work = found.get("slot_ms") or found.get("radio_slot_ms"), self.work(known)
-        trainings = work.each(lambda samples: self._training(samples, slot_ms))
-        found |= {**work.options, **one_or_each("compute_slots", [one.slots for one in trainings])}
+        found |= work.speeds(lambda samples: self._training(samples, slot_ms).slots)
         if self.cpu_kappa is not None:
+            if work.later:  # a training does not fill its last slot, so joules of a slot would change as well
+                raise InputError("batch_size", known["batch_size"], "one number with cpu_kappa")
+            trainings = work.each(lambda samples: self._training(samples, slot_ms))
             joules = [self._joules(training.joules_per_slot, known) for training in trainings]
             found |= one_or_each("computing_joules", joules)
         return found

@@ -127,7 +127,7 @@ class _Check:
     def _device_with_shortest_batch(self) -> int:
         """Return a device one of whose batches is shortest: a batch normalisation fails on one sample."""
         counts = [self.data.count(device) for device in range(1, len(self.data) + 1)]
-        batching, size = self.training.batching, self.training.batch_size
+        batching, size = self.training.batching, self.training.batch_size  # later sizes are not tried
         shortest = {count: (batching.lengths(count, size).min(), count) for count in set(counts)}
         return 1 + min(range(len(counts)), key=lambda device: shortest[counts[device]])
 

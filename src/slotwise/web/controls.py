@@ -19,7 +19,7 @@ from slotwise.options.checks import option_names
 from slotwise.options.declarations import Path, mark_of
 from slotwise.options.option_text import field_help, from_text
 from slotwise.runs.config import RunConfig
-from slotwise.scenario import parse_group_sizes
+from slotwise.scenario import parse_sizes
 from slotwise.schedule.costs import POWER_PREFIX, Powers, powers_in
 from slotwise.schedule.selections import SELECTIONS
 from slotwise.setting import Setting
@@ -237,7 +237,7 @@ def _value(control: Control, text: str) -> Any:
         return text
     if control.kind == "changes":
         # The text has only the later sizes, but the parser needs one for slot 0.
-        return parse_group_sizes(f"1@0, {text}")[1:]
+        return parse_sizes("group_size", f"1@0, {text}")[1:]
     if control.kind == "delay" and text == "auto":
         return text
     return from_text(control.name, text.strip(), int if control.whole else float)

@@ -240,7 +240,8 @@ class RoundDriver:
         reached = [n for n in receivers if n in state.presence.connected and n not in changing]
         # Also for receivers that are not reached: `_outcome` drops their Ready, as they have no work.
         for device in receivers:
-            ready = slot + self._spec.fleet.compute_slots[device - 1]  # a live run has no simulated jitter
+            # Without jitter, which is not simulated in a live run.
+            ready = slot + self._spec.fleet.compute_slots_at(device, slot)
             state.agenda.add(ready, Ready(device, ready, version))
         for device in reached:
             state.assignments.assign(device, version)

@@ -268,12 +268,11 @@ def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, s
         compute = counted(scenario.compute_slots, "slot")
         asked += f"{compute} to compute, {_describe_link(timeline)}"
     else:
-        compute, link = (
-            f"{min(slots):,}" if min(slots) == max(slots) else f"{min(slots):,}–{max(slots):,}"
-            for slots in (fleet.compute_slots, fleet.link_slots)
-        )
-        jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
-        asked += f"{compute} slots to compute{jitter}, {link} per uplink, "
+        compute, link = (spread(np.array(slots)) for slots in (fleet.compute_slots, fleet.link_slots))
+        notes = [f"{spread(np.array(slots))} from slot {slot:,} on" for slot, slots in fleet.compute_changes]
+        notes += [f"jitter {fleet.jitter:.0%}"] if fleet.jitter else []
+        noted = f" ({', '.join(notes)})" if notes else ""
+        asked += f"{compute} slots to compute{noted}, {link} per uplink, "
         asked += f"{scenario.link_slots:,} per broadcast"
     return asked, _describe_result(timeline)
 
