@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise import InputError, Scenario, UserError
-from slotwise.scenario import parse_group_sizes
+from slotwise.scenario import parse_sizes
 from slotwise.schedule import compute_slots
 
 VALID = {"devices": 6, "group_size": 2, "compute_slots": 2, "link_slots": 1, "deadline": 100}
@@ -124,5 +124,5 @@ def test_steps_and_batches_must_be_whole(name: str, arguments: tuple[int, int, i
 @pytest.mark.parametrize(("text", "reason"), [("2@5", "from slot 0 on"), ("2@", "whole number")])
 def test_group_sizes_by_slot_start_at_slot_0(text: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason) as error:
-        parse_group_sizes(text)
+        parse_sizes("group_size", text)
     assert error.value.parameter == "group_size"
