@@ -53,8 +53,8 @@ def test_equal_bits_are_said_to_be_equal() -> None:
     ("change", "since", "result", "said"),
     [
         (1e-9, 1, "same curve", "within 1 % up to slot"),
-        (0.2, 3_000, "same curve", "later losses differ by up to 20.00%"),
-        (0.2, 0, "different", "up to 20.00%, and from the start"),
+        (0.2, 3_000, "same curve", "later losses differ by up to 20 %"),
+        (0.2, 0, "different", "up to 20 %, and from the start"),
     ],
 )
 def test_differences_are_told_with_the_slot_up_to_which_curves_agree(

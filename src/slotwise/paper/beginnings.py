@@ -109,8 +109,10 @@ def beginnings_sentence(beginnings: Sequence[Beginning]) -> Html:
     worst = max(one.largest_difference for one in beginnings)
     until = min(one.agrees_until for one in beginnings)
     if not until:
-        return _marked("different", f"{start}losses differ by up to {worst:.2%}, and from the start.")
-    text = f"the same curves, within 1 % up to slot {until:,}; later losses differ by up to {worst:.2%}."
+        return _marked("different", f"{start}losses differ by up to {100 * worst:.2g} %, and from the start.")
+    text = (
+        f"the same curves, within 1 % up to slot {until:,}; later losses differ by up to {100 * worst:.2g} %."
+    )
     return _marked("same curve", start + text)
 
 

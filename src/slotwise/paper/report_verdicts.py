@@ -49,22 +49,18 @@ def summary_section(evidence: Iterable[Evidence]) -> Section:
 def _summary(evidence: Evidence) -> Iterator[Content]:
     """Yield what intentional delay changes, size by size, and the runs that learned nothing."""
     delayed, deadline = evidence.delayed_sizes(), evidence.base.deadline
-    sentences, rows = [], []
+    rows = []
     for size in evidence.group_sizes:
         comparison: Content = "the same run"
         if size in delayed:
             try:
-                truth, sentence = idfl_against_async(evidence, size)
-                comparison = badge(BELOW[truth])
-            except Missing as missing:
-                comparison, sentence = "not known yet", f"S={size}: not known, {missing}"
-            sentences.append(sentence)
+                comparison = badge(BELOW[idfl_against_async(evidence, size)[0]])
+            except Missing:
+                comparison = "not known yet"
         finals = [evidence.final_texts(schedule, size, "–") for schedule in BOTH]
         losses, accuracies, ages = zip(*finals, strict=True)
         rows.append((str(size), *losses, comparison, *accuracies, *ages))
-    where = f"{TITLES[evidence.base.dataset.data]}, T={deadline:,}"
-    opening = f"<strong>Final training loss with and without intentional delay ({where}):</strong> "
-    yield paragraph(Html(opening + html("; ".join(sentences)) + "."))
+    yield heading(f"{TITLES[evidence.base.dataset.data]}, T={deadline:,}")
     columns = [f"#{name}, {schedule}" for name in ("test accuracy", "d") for schedule in BOTH]
     yield table(("#S", *(f"#training loss, {schedule}" for schedule in BOTH), "idfl is", *columns), rows)
     seeds = len(evidence.seeds)
