@@ -50,7 +50,7 @@ def batch_figure(
             raise InputError("panel", FINAL, "another panel: no axis of the batch has several numbers")
         if options.x is not None:
             raise ConflictError("x", "panel", f"final values are drawn against {across.title}")
-        return _figure([lines.final(across)])
+        return _figure([replace(lines.final(across), title=lines.note)])
     if across is None:
         return _figure(_cost_panels(results, lines, options))
     return _figure([lines.final(across), *_value_panels(results, lines, across, options.across)])

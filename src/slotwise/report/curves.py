@@ -166,7 +166,8 @@ class Panel:
     @property
     def up_title(self) -> str:
         """Title of the vertical axis."""
-        return AXIS_TITLES.get(self.up, self.up)
+        title = AXIS_TITLES.get(self.up, self.up)
+        return f"final {title}" if self.across == "value" else title
 
     @property
     def has_log_rounds(self) -> bool:

@@ -28,6 +28,7 @@ SHAPE = 0.72  # height of a panel of a given width
 LOWEST, HIGHEST = 1.5, 2.3  # inches: height of a panel in a figure of a given width
 LETTER = 0.6  # width of a letter of a title, in font sizes
 SHORTEST = 10  # letters of a line of a title or label
+TITLE_SHARE = 0.82  # of the width of a panel with its labels
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,11 @@ class Grid:
     def set_title(self, number: int, title: str, pad: float | None = None) -> None:
         """Set the title of a panel, in as many lines as it needs."""
         letter = f"({ascii_lowercase[number % 26]}) " if self.of_paper and len(self.axes) > 1 else ""
-        room = fitting_letters(self.figure.get_figwidth() / self.columns)
-        text = fill((letter + title).strip(), room, break_on_hyphens=False)
-        self.axes[number].set_title(text, pad=pad)
+        text, room = (letter + title).strip(), self.figure.bbox.width / self.columns
+        drawn, letters = self.axes[number].set_title(text, pad=pad), len(text)
+        while drawn.get_window_extent().width > TITLE_SHARE * room and letters > SHORTEST:
+            letters -= 1
+            drawn.set_text(fill(text, letters, break_on_hyphens=False))
 
     def add_legend(self, handles: Sequence[Any]) -> None:
         """Add a legend in a free cell if it fits there, or below with as many columns as fit.

@@ -225,6 +225,8 @@ def _decimals(column: MeasuredColumn, spread: Spread) -> int:
     known = [interval(cell.values, spread) for cell in column.cells if cell.values]
     halves = [column.scale * float(high - low) / 2 for _, low, high in known if high > low]
     means = [abs(column.scale * float(mean)) for mean, _, _ in known if mean]
+    if not halves and all(value == round(value) for cell in column.cells for value in cell.values):
+        return 0
     size, digits = (median(halves), 2) if halves else (median(means) if means else 1.0, DIGITS)
     if not isfinite(size) or size <= 0:
         return 0

@@ -1,13 +1,16 @@
 import re
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from slotwise.base.errors import InputError
 from slotwise.report.gantt.chart import Window
 from slotwise.report.gantt.drawing import Picture, compose
 from slotwise.report.gantt.figure_chart import _Drawing, gantt_file
@@ -97,3 +100,31 @@ def test_the_legend_of_a_short_chart_stays_inside(unequal: Timeline) -> None:
     picture = compose(unequal, Window(0, 5))
     width = _Drawing(picture).width * 100
     assert all(box[2] <= width for _, box in texts_on(picture))
+
+
+def test_a_chart_for_a_paper_has_the_asked_width_and_legible_letters() -> None:
+    timeline = simulate(Scenario(devices=40, group_size=5, compute_slots=12), "async", rounds=12)
+    wide, narrow, own = {"style": "ieee"}, {"style": "ieee", "width": 3.5}, {"width": 5}
+    for options, width in ((wide, 7.16), (narrow, 3.5), (own, 5)):
+        figure = timeline.plot(**options)
+        assert figure.get_figwidth() == pytest.approx(width)
+        figure.draw_without_rendering()
+        texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+        assert min(text.get_fontsize() for text in texts) >= 7
+        inside = figure.get_tightbbox()
+        assert 0 <= inside.x0 <= inside.x1 <= width + 0.01
+        assert 0 <= inside.y0 <= inside.y1 <= figure.get_figheight() + 0.01
+        labels = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+        assert not any(one.overlaps(other) for one, other in pairwise(labels))
+
+
+def test_a_chart_is_drawn_into_given_axes() -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", rounds=4)
+    own = Figure()
+    left, right = own.subplots(1, 2)
+    assert timeline.plot(ax=left) is own
+    assert left.get_xlabel() == "slot"
+    assert not right.get_xlabel()
+    with pytest.raises(InputError) as error:
+        timeline.plot(x="rounds")
+    assert error.value.parameter == "x"

@@ -107,6 +107,7 @@ class Picture:
     window: Window
     devices: int
     update_bits: int | None = None  # if uplinks differ in their rate
+    is_bare: bool = False  # without lines of text above the chart
 
     @property
     def kinds(self) -> list[Activity]:
