@@ -72,9 +72,13 @@ def test_every_part_of_a_run_is_public() -> None:
     assert not [part for part in parts_of(slotwise.RunConfig) if part not in public]
 
 
-def test_a_name_that_moved_is_found_with_a_warning_that_says_where() -> None:
-    with pytest.warns(DeprecationWarning, match=r"sw\.Krum is now sw\.rules\.Krum"):
-        assert slotwise.Krum is slotwise.rules.Krum
+MOVED = [(place, name) for place, names in slotwise._MOVED.items() for name in names.split()]
+
+
+@pytest.mark.parametrize(("place", "name"), MOVED)
+def test_a_name_that_moved_is_found_with_a_warning_that_says_where(place: str, name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"sw.{name} is now sw.{place}.{name}"):
+        assert getattr(slotwise, name) is getattr(getattr(slotwise, place), name)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -15,14 +15,23 @@ from warnings import warn
 from slotwise.base.lazy import attach
 
 _find, __dir__, __all__ = attach(__name__, __file__)
+_MOVED = {  # found where they are now for one more version
+    "rules": "Contribution DelayAdaptive FedAdagrad FedAdam FedAsync FedBuff FedYogi Krum MultiKrum "
+    "NormClipping RuleState ServerMomentum StalenessWeightedMean TrimmedMean coordinate_median fedavg mean "
+    "model_average",
+    "schedule": "BatteryBalance Delivery Scheduler Selection Waiting compute_slots",
+    "fleet": "Absence Batteries",
+    "radio": "RadioLink read_trace write_trace",
+    "learning": "Architecture Point Processes RayActors StepContext Threads TrainingResult",
+    "live": "Calibration ServerConfig",
+    "torch": "TorchSamples",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name; one that has moved to a package is found there for one more version."""
-    if name in __all__ or name.startswith("_"):
-        return _find(name)
-    for place in ("rules", "schedule", "fleet", "radio", "learning", "live", "torch"):
-        if name in dir(_find(place)):
+    """Import a public name, or one that has moved to a package."""
+    for place, names in _MOVED.items():
+        if name in names.split():
             warn(f"sw.{name} is now sw.{place}.{name}", DeprecationWarning, stacklevel=2)
             return getattr(_find(place), name)
     return _find(name)
