@@ -158,8 +158,9 @@ def _statistics(rows: Sequence[Row], names: Sequence[str]) -> list[MeasuredColum
     for name in names:
         if name not in known:
             raise InputError("columns", name, f"statistics: {', '.join(known)}")
-    usual = [_column(rows, name) for name in names or ("final_loss", "final_accuracy")]
-    return [column for column in usual if names or any(cell.values for cell in column.cells)]
+    shown = names or [f"final_{name}" for name in ("loss", "accuracy")]
+    columns = [_column(rows, name) for name in shown]
+    return [column for column in columns if names or any(cell.values for cell in column.cells)]
 
 
 def _column(rows: Sequence[Row], name: str) -> MeasuredColumn:

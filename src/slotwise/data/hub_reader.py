@@ -15,6 +15,7 @@ from slotwise.data.dataset import Bytes, DataError, Dataset, channel_statistics
 from slotwise.data.given_partitions import LABEL_COLUMNS
 from slotwise.data.hub_data import HubData
 from slotwise.data.leaf import OwnerIds
+from slotwise.options import declared
 
 Table = NDArray[np.float32]
 TEST_SPLITS = ("test", "validation", "valid", "val", "dev")
@@ -79,7 +80,7 @@ class _Columns:
     def found(cls, hub: HubData, table: Any, library: Any) -> _Columns:
         """Return the columns that are named, or else those that are likely."""
         features = table.features
-        for option in ("label_column", "owner_column", "input_columns"):
+        for option in (name for name in declared(HubData) if "column" in name):
             for name in (getattr(hub, option) or "").split(","):
                 if name and name not in features:
                     raise InputError(option, name, f"a column of {hub.title}: {', '.join(features)}")

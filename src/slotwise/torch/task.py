@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ from slotwise.torch.samples import ArrayBatches, Batch, Batches, Rows, TorchSamp
 Context = AbstractContextManager[Any]
 Initial = Literal["module", "seed"]
 Compile = Literal["auto", False]
+_CHOICES = {"initial": get_args(Initial), "compile": get_args(Compile), "buffers": get_args(Buffers)}
 CHUNK = 512  # samples of an evaluation at once, at most
 
 
@@ -98,33 +99,28 @@ class TorchTask(Task):
             offset: Per channel of uint8 images, by default that of the data set.
             scale: Per channel of uint8 images, by default that of the data set.
             device: Torch device; by default the GPU if there is one.
-            compile: "auto": train on the CPU by slotwise's compiled kernels if they have such a network,
-                several times as fast; results differ from torch's by float errors, and dropout draws other
-                numbers. False: train in torch. `repr` says which, and why not.
+            compile: "auto": by slotwise's kernels on the CPU if they have such a network, several times as
+                fast; results differ by float errors. False: in torch. `repr` says which, and why not.
 
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
         """
         self._host_data = data = _batches(samples, offset, scale)
         check_training(training, samples)
-        _check_choice("initial", initial, ("module", "seed"))
-        _check_choice("compile", compile, ("auto", False))
-        _check_choice("buffers", buffers, ("local", "average", "refuse"))
+        _check_choices(initial=initial, compile=compile, buffers=buffers)
         seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
         training = with_own_step(training, local_step)
         self.samples, self.training, self.devices = samples, training, len(samples)
         self.returns_new_arrays = type(self) is TorchTask  # a subclass may train in another way
         self._optimizer = Optimizer(training)
         self._asked, self._device = device, _find_device(device)
-        self._module = _make_module(module, seed).to(self._device)
-        if initial == "seed":
-            draw_parameters(self._module, seed)
+        self._module = _make_module(module, seed, drawn=initial == "seed").to(self._device)
         self._layout, self._averaged = Layout(self._module, buffers), buffers == "average"
         self._objective = Objective(loss, metrics or {})
         # After the module, so that its memory on a GPU does not count as free.
         self._data, self._local = kept_on(self._device, data, _free_memory(self._device)), threading.local()
-        flat = FlatModule(self._module, self._layout)
-        self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
+        tried = (FlatModule(self._module, self._layout), self.initial_model(), self._data, self._objective)
+        self._checks: Checks = check_module(*tried, training)
         self._compiled, self.not_compiled = self._compile(compile, offset, scale)
 
     def __repr__(self) -> str:
@@ -301,10 +297,16 @@ def _descend(flat: FlatModule, rate: float) -> None:
     flat.weights.sub_(flat.gradient, alpha=rate)
 
 
-def _make_module(module: object, seed: int) -> nn.Module:
-    """Return a copy of the module, or the one that a function makes."""
-    if isinstance(module, nn.Module):
-        return copy_module(module)
+def _make_module(module: object, seed: int, *, drawn: bool) -> nn.Module:
+    """Return a copy of the module, or the one that a function makes, with parameters as they are or drawn."""
+    made = copy_module(module) if isinstance(module, nn.Module) else _called(module, seed)
+    if drawn:
+        draw_parameters(made, seed)
+    return made
+
+
+def _called(module: object, seed: int) -> nn.Module:
+    """Return the module that a function makes."""
     if not callable(module):
         allowed = "a torch.nn.Module or a function that makes one"
         raise UserError(f"TorchTask: module = {module!r}: must be {allowed}")
@@ -372,6 +374,7 @@ def _chunks(rows: Rows) -> Iterator[Rows]:
     return iter(np.array_split(rows, ceil(len(rows) / CHUNK)))
 
 
-def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        raise InputError(name, value, " or ".join(map(str, allowed)))
+def _check_choices(**chosen: object) -> None:
+    for name, value in chosen.items():
+        if value not in _CHOICES[name]:
+            raise InputError(name, value, " or ".join(map(str, _CHOICES[name])))
