@@ -20,7 +20,7 @@ def test_files_and_displays_of_a_regression(
 ) -> None:
     from slotwise.cli import main
 
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "learning"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "torch"))
     options = {"devices": 3, "group_size": 1, "compute_slots": 2, "deadline": 12, "local_steps": 1}
     config = RunConfig().with_options(**options, batch_size=4, evaluate_every=3, task="torch_zoo:mlp")
     result = run(config, tmp_path / "run", workers=1)

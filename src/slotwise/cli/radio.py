@@ -50,7 +50,7 @@ SHOWN: tuple[Flag, ...] = (
     *run_flags("channel", only=("devices", "link_slots", "sub_channels")),
     *run_flags("fleet", only=("uplink_slots",)),
     *(flag for flag in run_flags("link") if flag.name not in UNSEEN),
-    *run_flags("training", only=("seed",)),
+    *run_flags("seed"),
     *size_flags(),
 )
 BLOCKS = 1_000  # in which means and losses are counted
