@@ -135,6 +135,7 @@ def test_without_a_network_a_local_copy_is_suggested(
 ) -> None:
     import datasets
 
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # tests of trackers set it
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(DataError, match=f"cannot be reached.*slotwise data import {name} FOLDER"):
         fetch_dataset(name, progress=False)  # type: ignore[arg-type]
