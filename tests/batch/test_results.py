@@ -16,6 +16,7 @@ from slotwise.batch.batch_folder import write_spec
 from slotwise.batch.figure import batch_figure
 from slotwise.batch.results import RunOutcome, mean_statistics
 from slotwise.learning import Point
+from slotwise.report.colours import SCHEDULE_COLOURS
 from slotwise.runs import RunFolder
 from slotwise.runs.saved_run import MeasuredPoint
 from slotwise.schedule.costs import usage
@@ -211,6 +212,13 @@ def test_cases_are_lines_named_after_them(fill: Fill) -> None:
     assert [(line.label, len(line.seeds)) for line in batch_figure(results).lines] == [("a", 2), ("b", 2)]
     assert results.columns()["case"] == ["a", "a", "b", "b"]
     assert list(results.by_combination()) == [("a",), ("b",)]
+
+
+def test_idfl_has_its_colour_where_no_delay_is_free(fill: Fill) -> None:
+    cases = "".join(f'[[case]]\nname = "{name}"\nschedule = "{name}"\n' for name in ("async", "idfl"))
+    for text in (f"group-size = [1, 4]\n{cases}", 'schedule = ["async", "idfl"]\ngroup-size = [1, 4]\n'):
+        for line in batch_figure(fill(text)).lines:
+            assert line.colour.light == SCHEDULE_COLOURS["idfl" if "idfl" in line.label else "async"].light
 
 
 def test_joules_and_updates_are_counted_up_to_each_evaluation(fill: Fill, read: Read) -> None:

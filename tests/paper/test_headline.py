@@ -19,6 +19,8 @@ def test_the_published_runs_are_told_in_two_paragraphs(published: StudyResults) 
     judged = [published.judged["mnist"], published.judged["cifar10"]]
     losses, counts = html(idea(judged)), html(verdicts(judged))
     assert IDEA in losses
+    assert "It lowers the final training loss at S=5 and S=10 with every seed." in losses
+    assert "In part." in counts
     assert "at S=5 and S=10: 0.0151 and 0.0363 with it, 0.546 (2 of 3 seeds collapsed) and 0.0662" in losses
     assert "(MNIST, 100 devices, 50,000 slots, 3 seeds)" in losses
     assert "MNIST (3 seeds): 4 of 15 hold, 5 do not, 6 not decided;" in counts

@@ -99,7 +99,7 @@ class _Lines:
         drawn = sorted(losses, key=lambda label: losses[label])[:MOST_LINES]
         # In the order of the groups, not of the losses, which change while runs finish.
         shown = {label: rows for label, rows in groups.items() if label in drawn}
-        looks = line_looks([_subject(rows) for rows in shown.values()])
+        looks = line_looks([_subject(rows, results) for rows in shown.values()])
         self.looks = dict(zip(shown, looks, strict=True))
         lowest = "lowest" if metric == "loss" else "lowest losses"
         self.note = f"(the {len(shown)} {lowest} of {len(groups)})" if len(shown) < len(groups) else ""
@@ -139,14 +139,23 @@ class _Lines:
         return Panel(title, "value", self.metric, shown, axis.title)
 
 
-def _subject(rows: Sequence[PointResult]) -> Subject:
-    """Return the schedule and the group size that all runs of a line share."""
-    schedules = {row.outcome.subject.schedule for row in rows} - {""}
+def _subject(rows: Sequence[PointResult], results: BatchResults) -> Subject:
+    """Return the schedule and the group size that all points of a line share."""
+    schedules = {_schedule(row, results) for row in rows} - {""}
     sizes = {row.outcome.subject.group_size for row in rows} - {0}
     return Subject(
         schedules.pop() if len(schedules) == 1 else "",
         sizes.pop() if len(sizes) == 1 else 0,
     )
+
+
+def _schedule(row: PointResult, results: BatchResults) -> str:
+    """Return the schedule that was asked for: idfl is trained as async where no delay is free."""
+    for axis, value in zip(results.axes, row.values, strict=True):
+        if axis.name == "schedule":
+            return str(value)
+    of_case = {other.outcome.subject.schedule for other in results.rows if other.case == row.case} - {""}
+    return "idfl" if of_case == {"idfl", "async"} else row.outcome.subject.schedule
 
 
 def _final_line(label: str, rows: Sequence[PointResult], place: int, look: LineLook) -> Line:

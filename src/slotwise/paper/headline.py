@@ -14,7 +14,7 @@ from slotwise.report.page import Html, html, paragraph
 
 IDEA = (
     "With intentional delay (idfl), a device waits for a fresher model whenever waiting costs no slot of the "
-    "channel."
+    "channel, so that updates are less outdated."
 )
 BEST = "4c"  # the statement about the best group sizes
 
@@ -33,7 +33,10 @@ def verdicts(judged: Sequence[Judged]) -> Html:
     counts = "; ".join(map(_counts, judged))
     best = [found.figures[0] for one in judged for found in one.judgements if found.statement.name == BEST]
     sizes = "".join(f" B{text[1:]}." for text in best)
-    text = f"{counts} (runs collapsed, or seeds disagree).{sizes}"
+    held = {found.truth for one in judged for found in one.judgements}
+    answer = "Yes" if held == {True} else "In part" if True in held else "No"
+    equation = "Under the paper's equation, averaged updates"
+    text = f"{answer}. {equation}: {counts} (runs collapsed, or seeds disagree).{sizes}"
     return paragraph(Html(f"<strong>Do the paper's statements hold?</strong> {html(text)}"))
 
 
@@ -45,12 +48,24 @@ def _losses(evidence: Evidence) -> Iterator[str]:
     except Missing:
         return
     if sizes:
-        at = " and ".join(f"S={size}" for size in sizes)
+        at = _listed(sizes)
         sync, without, with_delay = (" and ".join(texts) for texts in losses.values())
+        lower = [size for size in sizes if _lowers_with_every_seed(evidence, size)]
+        effect = f" It lowers the final training loss at {_listed(lower)} with every seed." if lower else ""
         yield (
-            f" Final training loss at {at}: {with_delay} with it, {without} without (async), {sync} with "
-            f"synchronous FL ({_case(evidence)})."
+            f"{effect} Final training loss at {at}: {with_delay} with it, {without} without (async), {sync} "
+            f"with synchronous FL ({_case(evidence)})."
         )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return " and ".join(f"S={size}" for size in sizes)
+
+
+def _lowers_with_every_seed(evidence: Evidence, size: int) -> bool:
+    """Return whether idfl ends below async with each seed; a collapsed run has a loss, too."""
+    pairs = zip(evidence.curves("idfl", size), evidence.curves("async", size), strict=True)
+    return all(idfl.final_loss < without.final_loss for idfl, without in pairs)
 
 
 def _counts(one: Judged) -> str:
