@@ -103,7 +103,7 @@ def relabelled(figure: CurveFigure, labels: Labels) -> CurveFigure:
         new = dict(labels)
     elif len(labels) != len(old) or isinstance(labels, str):
         count = "one text" if isinstance(labels, str) else len(labels)
-        raise InputError("labels", count, f"{len(old)}, one for each of {', '.join(old)}")
+        raise InputError("labels", count, f"{len(old)}, one for each of {'; '.join(old)}")
     else:
         new = dict(zip(old, labels, strict=True))
     panels = (
