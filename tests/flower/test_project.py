@@ -112,7 +112,7 @@ def test_the_rest_of_slotwise_names_flower_only_where_extensions_and_public_name
     others = [path for path in package.rglob("*.py") if path.parent.name != "flower"]
     named = [path for path in others if re.search(r"(?i)(?<!over)flower|flwr(?!labs)", path.read_text())]
     # Flower Labs also publish two of the data sets.
-    allowed = {"__init__.py", "base/extras.py", "data/hugging_face.py"}
+    allowed = {"base/extras.py", "data/hugging_face.py"}
     assert {path.relative_to(package).as_posix() for path in named} == allowed
 
 

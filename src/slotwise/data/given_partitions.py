@@ -1,4 +1,4 @@
-"""Partitions that were made elsewhere: lists of rows, and partitioner objects as `flwr_datasets` has them."""
+"""Partitions that were made elsewhere: lists of rows, and partitioner objects."""
 
 from __future__ import annotations
 

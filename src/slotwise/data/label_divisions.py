@@ -162,7 +162,7 @@ def dirichlet_per_class(
     """Divide the samples of each label among all devices in proportions from a Dirichlet distribution.
 
     After Yurochkin et al. (2019), "Bayesian nonparametric federated learning of neural networks"; Li, Diao,
-    Chen and He (2022) and Flower's DirichletPartitioner do the same. All samples are used, and devices hold
+    Chen and He (2022) do the same. All samples are used, and devices hold
     different numbers. Proportions are drawn again until every device has ``min_samples``. With
     ``self_balancing``, a device that has more samples than the mean gets none of the labels that follow.
 

@@ -201,7 +201,7 @@ class DirichletPerClass(AllDivided):
 
     After Yurochkin, Agarwal, Ghosh, Greenewald, Hoang and Khazaeni (2019), "Bayesian nonparametric federated
     learning of neural networks"; the Dirichlet partition of Li, Diao, Chen and He (2022), "Federated learning
-    on non-IID data silos: an experimental study", and of Flower.
+    on non-IID data silos: an experimental study".
 
     Attributes:
         concentration: Parameter of the Dirichlet distribution; smaller is more unequal.

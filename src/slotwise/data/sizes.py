@@ -112,7 +112,7 @@ class PowerLawSizes(UnequalSizes):
 
     Numbers of samples by a power law are those of Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith (2020),
     "Federated optimization in heterogeneous networks". With 1 and 2 they grow with the number and its square,
-    as in Flower's LinearPartitioner and SquarePartitioner; with -1 they fall as in Zipf's law.
+    a linear and a square law; with -1 they fall as in Zipf's law.
 
     Attributes:
         size_power: Devices hold different numbers of samples: device n a share proportional to n to this
