@@ -88,8 +88,7 @@ class TorchTask(Task):
             loss: ``loss(outputs, targets)``: the mean over a batch, or a number for each sample.
             metrics: Further numbers of an evaluation by name: ``metric(outputs, targets)`` of all test
                 samples, or a number for each sample, whose mean is taken. ``test_loss`` is always there.
-            initial: First model: "module", the parameters as they are; "seed", drawn uniformly in
-                ±1/sqrt(fan-in).
+            initial: First model: "module", its parameters; "seed", drawn uniformly in ±1/sqrt(fan-in).
             model_seed: Seed of the first model, by default that of ``training``.
             buffers: Floating-point buffers, such as the statistics of a batch normalisation. "local": they
                 do not travel; an evaluation measures the statistics of batch normalisations on the devices'
