@@ -42,6 +42,7 @@ ROOT = "slotwise"
 DEFAULT_NAME = "trial"  # of the channel
 SEATS = 100  # mosquitto accepts topics of 200 levels, EMQX of 128
 EMPTY = "-"
+TRAINED = ("dataset", "model", "training", "seed")  # parts of a run that decide what a device trains
 MAX_DEVICES = 10_000  # their numbers fit into a broadcast, and each has a connection
 
 LENGTH_BYTES = 8

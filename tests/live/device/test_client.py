@@ -7,7 +7,6 @@ from tasks import Arithmetic
 from virtual_time import VirtualExecutor, run_virtual
 
 from live import TOPICS
-from slotwise.base.errors import UserError
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Label, decode, digest, encode
 from slotwise.live.transport import Connected, MemoryBroker
@@ -212,12 +211,13 @@ def test_a_device_without_a_part_in_a_run_says_nothing_when_it_reconnects():
 
 
 @pytest.mark.parametrize("total", [4 * len(MODEL) + 1, 4 * len(MODEL) + 3, 4 * len(MODEL) + 4, 0, 10**12 - 1])
-def test_a_part_of_a_model_of_another_size_is_refused(total):
+def test_a_model_of_another_size_makes_a_device_wait_for_another_run(total):
     async def scenario(peer):
         fields = {"offset": "0", "total": str(total), "sum": "0" * 8}
         await peer.send(TOPICS.to_device(1, "work"), Label("run", 1, 4, 4, 2), b"1234", **fields)
-        with pytest.raises(UserError):
-            await peer.running
+        await peer.receives("gone")  # the server need not wait for it
+        await peer.send(TOPICS.to_all("call"), Label("another"), devices="1")
+        assert (await peer.receives("here")).label.run == "another"
 
     task, _ = with_device(scenario)
     assert task.trained == []

@@ -6,8 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from slotwise.base.errors import InputError, UserError
+from slotwise.base.errors import InputError
 from slotwise.learning import TrainingStart
+from slotwise.live.device.client import NotUnderstood
 from slotwise.live.device.device_host import DeviceConfig, Excluded, _DeviceHost, run_device, run_fleet
 from slotwise.live.protocol import Topics
 from slotwise.live.server.server_config import LivePlan
@@ -86,7 +87,7 @@ def test_a_device_runs_only_the_step_that_it_was_started_with():
     config = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20})
     own = config.with_options(local_step="nosuch:step")
     host = _DeviceHost(Topics("test"), DeviceConfig(), [1], 1, lambda _: None)
-    with pytest.raises(UserError, match="local_step nosuch:step"):
+    with pytest.raises(NotUnderstood, match="local_step nosuch:step"):
         host._build(json.dumps(own.options()))
 
 
@@ -104,7 +105,7 @@ def test_a_device_divides_the_data_with_the_partition_that_it_was_started_with(t
         _DeviceHost(Topics("test"), DeviceConfig(partition=name), [1], 1, lambda _: None)
         for name in (None, own["partition"])
     ]
-    with pytest.raises(UserError, match="partition own_live_partition:first"):
+    with pytest.raises(NotUnderstood, match="partition own_live_partition:first"):
         hosts[0]._build(told)
     assert hosts[1]._build(told).samples.rows[1].tolist() == [3, 4, 5]
     with pytest.raises(InputError, match="partition"):

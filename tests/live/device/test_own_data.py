@@ -7,8 +7,8 @@ import pytest
 from processes import Mosquitto, Trial
 
 from live import simulated_models
-from slotwise.base.errors import UserError
 from slotwise.learning import TrainingStart
+from slotwise.live.device.client import NotUnderstood
 from slotwise.live.device.device_host import DeviceConfig, _DeviceHost
 from slotwise.live.protocol import Topics
 from slotwise.runs import RunConfig
@@ -72,25 +72,25 @@ def test_its_updates_are_those_of_the_simulator(folder, config, numbers):
 
 
 def test_a_run_with_a_data_folder_needs_one_on_the_device(config):
-    with pytest.raises(UserError, match="data_folder"):
+    with pytest.raises(NotUnderstood, match="data_folder"):
         build(config)
 
 
 def test_a_data_folder_is_refused_for_other_runs(folder):
-    with pytest.raises(UserError, match="no data_folder"):
+    with pytest.raises(NotUnderstood, match="no data_folder"):
         build(RunConfig.from_options(CHANNEL), data_folder=str(folder))
 
 
 def test_a_missing_file_is_named(folder, config):
     own = split(folder, 1)
-    with pytest.raises(UserError, match=r"device-2\.npz does not exist"):
+    with pytest.raises(NotUnderstood, match=r"device-2\.npz does not exist"):
         build(config, data_folder=str(own))
 
 
 def test_other_samples_than_announced_are_refused(folder, config):
     own = split(folder, 1)
     (own / "device-1.npz").rename(own / "device-2.npz")
-    with pytest.raises(UserError, match="other samples"):
+    with pytest.raises(NotUnderstood, match="other samples"):
         build(config, data_folder=str(own))
 
 

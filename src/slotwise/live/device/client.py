@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slotwise.base.errors import UserError
 from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Place, Transfers, checksum, frames, received_of
 from slotwise.live.protocol import (
     FIRST_WITH_VERSIONS,
@@ -40,7 +39,7 @@ TaskMaker = Callable[[Mapping[str, str]], Awaitable["Task"]]  # from the fields 
 
 
 class NotUnderstood(Exception):
-    """An announcement that this version of slotwise does not understand; the device waits for another."""
+    """A run that this device cannot take part in, as its announcement or its model shows; it waits."""
 
 
 class Device:
@@ -86,7 +85,7 @@ class Device:
         return Message(topics.from_device(number, "gone"), encode(Label("", number), boot=boot))
 
     async def run(self) -> None:
-        """Take part until the run is over; raise a UserError if its model does not fit this device's task."""
+        """Take part until the run is over; raise the error of a training that failed."""
         topics = self._topics
         await self._channel.subscribe(
             topics.to_device(self.number, "+"),
@@ -136,7 +135,13 @@ class Device:
             else:
                 # Orders are for devices that take part, so the exclusion is over.
                 self.excluded = False
-                await self._take_order(kind, frame)
+                try:
+                    await self._take_order(kind, frame)
+                except NotUnderstood as error:
+                    # The server need not wait for this device: it hears of it as of a lost connection.
+                    will = self.last_will(self._topics, self.number, self._boot)
+                    await self._channel.publish(will.topic, will.payload)
+                    self._decline_run(str(error))
 
     def _take_exclusion(self, frame: Frame) -> None:
         """Drop the work and wait: the server calls when the device may return."""
@@ -278,9 +283,9 @@ class Device:
         return None
 
     def _check_size(self, size: int) -> None:
-        """Raise a UserError if a model of ``size`` bytes does not fit the task."""
+        """Raise NotUnderstood if a model of ``size`` bytes does not fit the task."""
         if size != 4 * self._size:
-            raise UserError(
+            raise NotUnderstood(
                 f"the server's model has {size / 4:.12g} numbers, the task of device {self.number} has "
                 f"{self._size}: server and devices must be given the same task"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.extras import MissingPackage
 from slotwise.base.machine import available_cores
-from slotwise.base.user_code import is_function_name, load_function
+from slotwise.base.user_code import load_function
 from slotwise.data.facts import DataName
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
-from slotwise.options import Range, found_names, loaded, names_of, resolved
+from slotwise.options import Range, loaded, resolved
 from slotwise.options.checks import Value, whole
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 LAST_WILL_TIMEOUT = 5.0  # seconds
 MAX_KEEPALIVE = 65535  # MQTT has two bytes for it
-OPTION_NAME_LIMIT = 40  # characters of an unknown option that are shown
+MOST_NOTICES = 1000  # different ones that are remembered, so as not to repeat them
 
 Notice = Callable[[str], None]  # called with lines about the connection and the run
 
@@ -214,6 +213,8 @@ class _DeviceHost:
     def _notice_once(self, text: str) -> None:
         # All devices of a fleet report the same about the broker.
         if text not in self._noticed:
+            if len(self._noticed) >= MOST_NOTICES:  # texts have names of options from the network
+                self._noticed.clear()
             self._noticed.add(text)
             self._notice(text)
 
@@ -227,60 +228,20 @@ class _DeviceHost:
         return self._made[1]
 
     def _build(self, announced: str) -> Task:
+        """Return the task of an announced run; whatever is announced, the device waits if it cannot."""
         # Imported when a run needs it: a device that waits for one takes little memory.
-        from slotwise.data.data_source import DataFolder  # noqa: PLC0415
         from slotwise.learning.task import TrainingStart  # noqa: PLC0415
-        from slotwise.runs.config import RunConfig  # noqa: PLC0415
+        from slotwise.live.device.announced_run import announced_config  # noqa: PLC0415
         from slotwise.runs.execution import build_task  # noqa: PLC0415
 
-        table = _announced_options(announced)
-        given = {name: getattr(self._config, name) for name in ("data", "partition", "data_folder", "task")}
-        own = {name: value for name, value in given.items() if value is not None}
-        # A path from the network must not decide what is read, and a folder is no use to other runs.
-        if ("data_folder" in own) != (table.get("data_folder") is not None) and "task" not in own:
-            needed = "no data_folder" if "data_folder" in own else "a data_folder"
-            raise UserError(f"the run has {needed}: start the device with the same")
-        if table.get("data_folder") is not None and "data_folder" not in own:
-            # Only a device with its own task gets here, and it has its own data.
-            for name in ("data_folder", *found_names(DataFolder)):
-                table.pop(name, None)
-        if is_function_name(str(table.get("partition"))) and "partition" not in own:
-            if "task" not in own:  # a name from the network must not decide what code runs
-                raise UserError(f"the run has partition {table['partition']}: start the device with the same")
-            del table["partition"]
-        try:
-            config = RunConfig.from_saved({**table, **own})
-        except UserError as error:
-            if own:  # it may be these that are wrong
-                raise
-            raise NotUnderstood(f"its announcement is refused here: {error}") from None
-        step = config.training.local_step
-        if step != self._config.local_step:  # a name from the network must not decide what code runs
-            needed = "no local_step" if step is None else f"local_step {step}"
-            raise UserError(f"the run has {needed}: start the device with the same")
+        names = ("data", "partition", "data_folder", "task", "local_step")
+        config = announced_config(announced, {name: getattr(self._config, name) for name in names})
         try:
             task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
             if not config.model.is_own:  # compile the kernels before this device says that it is here
                 task.local_update(task.initial_model(), TrainingStart(1, 0))
         except MissingPackage as missing:
             raise NotUnderstood(f"the run needs a built-in network here, and {missing}") from None
+        except (UserError, MemoryError) as error:
+            raise NotUnderstood(f"the run cannot be trained here: {error or 'too little memory'}") from None
         return task
-
-
-def _announced_options(announced: str) -> dict[str, Any]:
-    """Return the options of an announced run that a device uses.
-
-    A server of a later version sends options that this one does not know only if the run uses them.
-    """
-    from slotwise.runs.config import RENAMED, RunConfig  # noqa: PLC0415
-
-    try:
-        # No code is taken from the network: neither a task nor a rule, nor an order to attack.
-        dropped = {*names_of(RunConfig, "rule", "adversary"), "task"}
-        table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        raise NotUnderstood("its announcement cannot be read") from None
-    if unknown := set(table) - {*RunConfig.known_options(), *RENAMED}:
-        names = ", ".join(sorted(ascii(name[:OPTION_NAME_LIMIT])[1:-1] for name in unknown))
-        raise NotUnderstood(f"the run uses options that this version does not have: {names}")
-    return table

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.fleet import Retransmission
 from slotwise.learning.local_training import LocalTraining
-from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
+from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, TRAINED, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.options import Range, declared, names_of
 from slotwise.options.checks import Value
@@ -85,8 +85,6 @@ class ServerConfig(Value):
 class LivePlan:
     """What a live server plays: a configuration without simulated faults, and its timeline."""
 
-    TRAINED: ClassVar = ("dataset", "model", "training", "seed")  # parts that decide what a device trains
-
     config: RunConfig
     timeline: Timeline
 
@@ -131,7 +129,7 @@ class LivePlan:
         """
         options, channel = self.config.options(), self.config.channel
         told = {f.name for f in fields(channel) if getattr(channel, f.name) != f.default}
-        told |= {"bits", *names_of(RunConfig, *self.TRAINED)}
+        told |= {"bits", *names_of(RunConfig, *TRAINED)}
         usual = {name: option.default for name, option in declared(LocalTraining).items() if name != "seed"}
         told -= {name for name, default in usual.items() if options.get(name) == default}
         return {name: value for name, value in options.items() if name in told} | {"task": None}
