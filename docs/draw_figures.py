@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 import slotwise as sw
+from slotwise.report.figure_grid import along_rows
 from slotwise.report.gantt.chart import (
     Activity,
     Interval,
@@ -72,9 +73,8 @@ def draw_schedules(figure: Figure, panels: Iterable[Axes], *, legend_columns: in
         draw_schedule(axes, schedule)
     handles = [Patch(color=LOOKS[kind].colour, label=LOOKS[kind].title) for kind in SHOWN]
     figure.legend(
-        handles=handles,
+        **along_rows(handles, legend_columns),
         loc="outside lower center",
-        ncols=legend_columns,
         frameon=False,
         fontsize=legend_size,
     )

@@ -127,7 +127,7 @@ def test_one_panel_in_a_style_with_bands_and_labels(slotwise: Cli, finished: Pat
         (("--panel", "loss", "--metric", "loss"), "--metric cannot be combined with --panel"),
         (("--band", "std"), "--band std: must be omitted if no curve has several seeds"),
         (("--x", "seconds"), "--slot-seconds is missing"),
-        (("--x", "joules"), "joules are not known: give the powers"),
+        (("--x", "joules"), "--power-computing is missing; it must be given in watts for joules"),
         (("--style", "nature"), "--style nature: must be ieee, or a matplotlib style or file"),
         (("--labels", "a,b"), "--labels 2: must be 1, one for each of small: idfl S=1"),
         (("--width", "0"), "--width 0"),

@@ -19,6 +19,16 @@ def test_sizes_are_drawn_only_if_they_differ() -> None:
     assert [text.get_text() for text in equal.axes[0].texts] == ["2", "1", "1"]
 
 
+def test_the_title_has_one_line_if_it_fits() -> None:
+    title = "MNIST, dirichlet (concentration 0.3), 20 devices, 250 samples each"
+    counts = made([[2, 0], [1, 3]])
+    short = partition_figure(LabelCounts(counts.counts, 6, 6, title))
+    assert short.axes[0].get_title() == title
+    broken = partition_figure(LabelCounts(counts.counts, 6, 6, f"{title}, {title}"))
+    assert "\n" in broken.axes[0].get_title()
+    assert broken.axes[0].title.get_window_extent().width < broken.bbox.width
+
+
 def test_many_devices_have_no_numbers_and_ticks_at_round_numbers() -> None:
     figure = partition_figure(made([[1] * 30] * 250))
     assert not figure.axes[0].texts

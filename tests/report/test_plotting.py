@@ -63,6 +63,16 @@ def test_legend_and_titles_stay_inside(labels: list[str], panels: int) -> None:
     assert not any(one.overlaps(other) for one in titles for other in titles if one is not other)
 
 
+def test_a_legend_of_several_columns_is_read_along_its_rows() -> None:
+    labels = [f"line {number} with a label of some length" for number in range(5)]
+    texts = drawn(labels, "", 1).legends[0].get_texts()
+    places = {text.get_text(): text.get_window_extent() for text in texts}
+    read = sorted(labels, key=lambda label: (-round(places[label].y0), places[label].x0))
+    assert read == labels
+    rows = [round(places[label].y0) for label in labels]
+    assert rows.count(rows[0]) == rows.count(rows[2]) == 2  # of 5 in 2 columns; the last row has the rest
+
+
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_figures_are_drawn_as_files_and_always_the_same(kind: str, start: bytes) -> None:
     panel = Panel("Loss", "slot", "loss", (Line("S=1", COLOURS[0], "solid", (CURVE, CURVE)),))

@@ -19,6 +19,7 @@ from serving import Served
 
 from slotwise.base.errors import InputError
 from slotwise.live.server.events import LiveObserver
+from slotwise.report.colours import SCHEDULE_COLOURS
 from slotwise.web.live_page import LivePage, PageOptions, live_page
 
 TOKEN = "0123456789abcdef-token"
@@ -78,6 +79,8 @@ def test_a_run_in_which_a_device_is_killed(
         assert figure(page, "round") == f"{state.round} / {state.round}"
         assert figure(page, "updates") == str(len(state.record.uplinks))
         assert states(page)["3"] == "absent"
+        drawn_in = page.run("document.querySelector('#plot-loss polyline').getAttribute('stroke')")
+        assert drawn_in == SCHEDULE_COLOURS[CONFIG.schedule].light
         points = page.run("sw.live.points")
         assert [point[:2] for point in points] == [[point.slot, point.round] for point in state.points]
         first = page.run("sw.live.window[0]")

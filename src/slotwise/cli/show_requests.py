@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slotwise.base.errors import ConflictError, InputError, UserError
+from slotwise.base.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.base.files import check_writable, write_atomically
 from slotwise.batch.results import BatchResults, read_run
 from slotwise.batch.summary import Row, TableOptions, batch_table, summary_table
@@ -123,6 +123,8 @@ class FigureRequest:
         """Return the figure of runs; those that differ in seeds only are one curve if a band is chosen."""
         if self.out is None:
             return None
+        if self.options.x == "joules" and powers is None:
+            raise MissingError("power_computing", "given in watts for joules, like the other powers")
         merge = self.options.band is not None
         curves = curves_of(saved, powers, self.slot_seconds, merge_seeds=merge)
         return self.options.applied(curves_figure(curves, self.metric, self.options))

@@ -59,7 +59,7 @@ class LabelCounts(FrozenArrays, Displayable):
         sizes, labels = self.sizes, self.labels_held
         used = f"{self.distinct:,} of {self.available:,} samples"
         shared = f", some held by several ({sizes.sum():,} in all)" if self.distinct < sizes.sum() else ""
-        return f"{used}{shared}; {_range(sizes)} samples and {_range(labels)} labels on a device"
+        return f"{used}{shared}; {_range(sizes, 'sample')} and {_range(labels, 'label')} on a device"
 
     def __repr__(self) -> str:
         devices, labels = self.counts.shape
@@ -71,6 +71,7 @@ class LabelCounts(FrozenArrays, Displayable):
         return {"device": np.arange(1, len(self.counts) + 1), "samples": self.sizes, **own}
 
 
-def _range(numbers: NDArray[np.int64]) -> str:
+def _range(numbers: NDArray[np.int64], noun: str) -> str:
     low, high = int(numbers.min()), int(numbers.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    amount = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{amount} {noun}{'s' * (high != 1)}"

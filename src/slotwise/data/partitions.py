@@ -48,10 +48,14 @@ class Partition(Value, ABC):
 
     def describe(self) -> str:
         """Return the name of the partition and its options, as in "shards (shards per device 2)"."""
-        name, table = PARTITION.name_of(self), table_of(self)
+        name, table = PARTITION.name_of(self), self._stated_options()
         shown = {option: "listed" if isinstance(value, tuple) else value for option, value in table.items()}
         options = [f"{option.replace('_', ' ')} {value}" for option, value in shown.items()]
         return f"{name} ({', '.join(options)})" if options else f"{name}"
+
+    def _stated_options(self) -> dict[str, Any]:
+        """Return the options that a description states."""
+        return table_of(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,11 @@ class ByLabel(Partition):
     """
 
     sizes: SizesChoice = EqualSizes()  # noqa: RUF009
+
+    def _stated_options(self) -> dict[str, Any]:
+        """Return the options without an equal number of samples, which the numbers beside it show."""
+        counted = table_of(self.sizes) if type(self.sizes) is EqualSizes else {}
+        return {name: value for name, value in table_of(self).items() if name not in counted}
 
     def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:
         """Return the rows of the training samples of each device."""

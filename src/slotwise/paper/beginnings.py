@@ -122,20 +122,22 @@ def beginnings_figure(beginnings: Sequence[Beginning]) -> CurveFigure:
     for one in beginnings:
         config = one.trained.run.config
         cases.setdefault((config.channel.group_size, config.schedule), []).append(one)
-    panels: dict[int, list[Line]] = {}
+    published: dict[int, list[Line]] = {}
+    trained: dict[int, list[Line]] = {}
     for (size, schedule), seeds in cases.items():
-        published = tuple([point for _, point in one.pairs] for one in seeds)
+        known = tuple([point for _, point in one.pairs] for one in seeds)
         here = tuple(one.trained.points for one in seeds)
-        own = panels.setdefault(size, [])
-        own.append(Line(schedule, SCHEDULE_COLOURS[schedule], "solid", published))
-        own.append(Line(f"{schedule}, this machine", BLACK, "dashed", here))
+        published.setdefault(size, []).append(Line(schedule, SCHEDULE_COLOURS[schedule], "solid", known))
+        trained.setdefault(size, []).append(Line("this machine", BLACK, "dashed", here))
     seeds_used = sorted({one.trained.run.config.seed for one in beginnings})
     named = f"seed{'s' * (len(seeds_used) > 1)} {', '.join(map(str, seeds_used))}"
     return CurveFigure(
         "beginnings",
         "This machine's curves on top of the published ones",
         f"In colour: the published runs with {named}. Black, dashed: the same runs, trained here.",
-        tuple(Panel(f"S={size}", "slot", "loss", tuple(lines)) for size, lines in panels.items()),
+        tuple(
+            Panel(f"S={size}", "slot", "loss", (*lines, *trained[size])) for size, lines in published.items()
+        ),
     )
 
 

@@ -10,22 +10,26 @@ from slotwise.paper.evidence import Evidence, Missing, mean_text
 from slotwise.paper.experiments import Schedules
 from slotwise.paper.report_verdicts import Judged
 from slotwise.report.number_text import counted
-from slotwise.report.page import Html, html, paragraph
+from slotwise.report.page import Html, html, paragraph, table
 
 IDEA = (
     "With intentional delay (idfl), a device waits for a fresher model whenever waiting costs no slot of the "
     "channel, so that updates are less outdated."
 )
+HEADINGS = ("devices a round", "#synchronous (sync)", "#asynchronous (async)", "#intentional delay (idfl)")
 BEST = "4c"  # the statement about the best group sizes
 
 
-def idea(judged: Sequence[Judged]) -> Html:
-    """Return what intentional delay does, with the final losses of the three schedules where they are known.
+def idea(judged: Sequence[Judged]) -> Iterator[Html]:
+    """Yield what intentional delay does, and the final losses of the three schedules where they are known.
 
     ``judged`` is of the default reading, the paper's equation.
     """
-    losses = "".join(sentence for one in judged for sentence in _losses(one.evidence))
-    return paragraph(Html(f"<strong>{html(IDEA)}</strong>{html(losses)}"))
+    known = [(one.evidence, rows) for one in judged if (rows := _losses(one.evidence))]
+    effects = "".join(_effect(evidence, list(rows)) for evidence, rows in known)
+    yield paragraph(Html(f"<strong>{html(IDEA)}</strong>{html(effects)}"))
+    for _, rows in known:
+        yield table(HEADINGS, [(f"S={size}", *losses) for size, losses in rows.items()])
 
 
 def verdicts(judged: Sequence[Judged]) -> Html:
@@ -40,22 +44,20 @@ def verdicts(judged: Sequence[Judged]) -> Html:
     return paragraph(Html(f"<strong>Do the paper's statements hold?</strong> {html(text)}"))
 
 
-def _losses(evidence: Evidence) -> Iterator[str]:
-    """Yield the final losses of the three schedules at the group sizes of the first figure."""
+def _losses(evidence: Evidence) -> dict[int, list[str]]:
+    """Return the final losses of the three schedules at the group sizes of the first figure, if known."""
     sizes = [size for size in Schedules.group_sizes if size in evidence.group_sizes]
     try:
-        losses = {s: [mean_text(evidence.final(s, size)) for size in sizes] for s in Schedules.schedules}
+        return {s: [mean_text(evidence.final(one, s)) for one in Schedules.schedules] for s in sizes}
     except Missing:
-        return
-    if sizes:
-        at = _listed(sizes)
-        sync, without, with_delay = (" and ".join(texts) for texts in losses.values())
-        lower = [size for size in sizes if _lowers_with_every_seed(evidence, size)]
-        effect = f" It lowers the final training loss at {_listed(lower)} with every seed." if lower else ""
-        yield (
-            f"{effect} Final training loss at {at}: {with_delay} with it, {without} without (async), {sync} "
-            f"with synchronous FL ({_case(evidence)})."
-        )
+        return {}
+
+
+def _effect(evidence: Evidence, sizes: Sequence[int]) -> str:
+    """Return where intentional delay lowers the loss, and of what case the losses are."""
+    lower = [size for size in sizes if _lowers_with_every_seed(evidence, size)]
+    effect = f" It lowers the final training loss at {_listed(lower)} with every seed." if lower else ""
+    return f"{effect} Final training losses ({_case(evidence)}; means without collapsed runs):"
 
 
 def _listed(sizes: Sequence[int]) -> str:

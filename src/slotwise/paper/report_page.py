@@ -96,7 +96,7 @@ def write_report(
 def _lead(shown: StudyResults, beginnings: Sequence[Beginning]) -> Iterator[Content]:
     """Yield the idea, the first figure, what this machine computed, and whether the statements hold."""
     judged = [one for study, one in shown.judged.items() if study in TITLES]
-    yield idea(judged)
+    yield from idea(judged)
     yield from map(page_parts.curve_figure, shown.figures[:1])
     if beginnings:
         yield beginnings_sentence(beginnings)

@@ -31,8 +31,8 @@ AXIS_TITLES = {
     "loss": "training loss",
     "accuracy": "test accuracy (%)",
 }
-ACROSS_NAMES = {"slot": "slots", "round": "rounds", "value": "values"}
-ACROSS_NAMES |= {name: name for name in ("seconds", "updates", "joules")}
+ACROSS_NAMES: dict[Across, str] = {"slot": "slots", "seconds": "seconds", "round": "rounds"}
+ACROSS_NAMES |= {"updates": "updates", "joules": "joules", "value": "values"}
 USUAL_TOP = 10.0  # end of a loss axis: four times the loss of guessing among ten classes
 
 

@@ -20,13 +20,13 @@ with importing():
     from matplotlib.axes import Axes
     from matplotlib.font_manager import FontProperties
     from matplotlib.legend import Legend
+    from matplotlib.text import Text
 
 POINTS = 72  # per inch
 LETTERS = 18  # font sizes that a panel is wide at least, if panels stand side by side
 MOST_COLUMNS = 3
 SHAPE = 0.72  # height of a panel of a given width
 LOWEST, HIGHEST = 1.5, 2.3  # inches: height of a panel in a figure of a given width
-LETTER = 0.6  # width of a letter of a title, in font sizes
 SHORTEST = 10  # letters of a line of a title or label
 TITLE_SHARE = 0.82  # of the width of a panel with its labels
 
@@ -65,11 +65,8 @@ class Grid:
     def set_title(self, number: int, title: str, pad: float | None = None) -> None:
         """Set the title of a panel, in as many lines as it needs."""
         letter = f"({ascii_lowercase[number % 26]}) " if self.of_paper and len(self.axes) > 1 else ""
-        text, room = (letter + title).strip(), self.figure.bbox.width / self.columns
-        drawn, letters = self.axes[number].set_title(text, pad=pad), len(text)
-        while drawn.get_window_extent().width > TITLE_SHARE * room and letters > SHORTEST:
-            letters -= 1
-            drawn.set_text(fill(text, letters, break_on_hyphens=False))
+        drawn = self.axes[number].set_title((letter + title).strip(), pad=pad)
+        break_title(drawn, TITLE_SHARE * self.figure.bbox.width / self.columns)
 
     def add_legend(self, handles: Sequence[Any]) -> None:
         """Add a legend in a free cell if it fits there, or below with as many columns as fit.
@@ -107,7 +104,16 @@ class Grid:
 
     def _legend_below(self, handles: Sequence[Any], columns: int) -> Legend:
         close: dict[str, Any] = {"frameon": False, "borderpad": 0.0, "borderaxespad": 0.3}
-        return self.figure.legend(handles=handles, loc="outside lower center", ncols=columns, **close)
+        return self.figure.legend(**along_rows(handles, columns), loc="outside lower center", **close)
+
+
+def along_rows(handles: Sequence[Any], columns: int) -> dict[str, Any]:
+    """Return handles and columns of a legend that is read along its rows, which are of about the same length.
+
+    matplotlib fills the columns from top to bottom, so the handles of a column are put together.
+    """
+    columns = ceil(len(handles) / ceil(len(handles) / columns)) if handles else 1
+    return {"handles": [one for first in range(columns) for one in handles[first::columns]], "ncols": columns}
 
 
 def figure_width(options: FigureOptions, *, wide: bool) -> float:
@@ -117,10 +123,12 @@ def figure_width(options: FigureOptions, *, wide: bool) -> float:
     return options.width or float(mpl.rcParams["figure.figsize"][0])
 
 
-def fitting_letters(width: float) -> int:
-    """Return how many letters of a title fit in ``width`` inches."""
-    size = FontProperties(size=mpl.rcParams["axes.titlesize"]).get_size_in_points()
-    return max(SHORTEST, int(width * POINTS / (LETTER * size)))
+def break_title(title: Text, room: float) -> None:
+    """Break a title into as many lines as it needs to be at most ``room`` dots wide."""
+    text, letters = title.get_text(), len(title.get_text())
+    while title.get_window_extent().width > room and letters > SHORTEST:
+        letters -= 1
+        title.set_text(fill(text, letters, break_on_hyphens=False))
 
 
 def small_size() -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Annotated, Literal
 
-from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError, UserError
+from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.options import Range
 from slotwise.options.checks import Value
 from slotwise.report.curves import ACROSS_NAMES, Across, CurveFigure, Line
@@ -15,16 +15,10 @@ from slotwise.report.spread import Spread
 
 X = Literal["slots", "seconds", "rounds", "updates", "joules"]
 ALL, FINAL = "all", "final"
-PLACES: dict[str, Across] = {
-    "slots": "slot",
-    "seconds": "seconds",
-    "rounds": "round",
-    "updates": "updates",
-    "joules": "joules",
-}
+PLACES: dict[str, Across] = {name: across for across, name in ACROSS_NAMES.items()}
 UNKNOWN = {
-    "updates": "updates are not known of a history without its timeline",
-    "joules": "joules are not known: give the powers of the devices",
+    "updates": "another axis: updates are not known of a history without its timeline",
+    "joules": "another axis, unless powers are given (to a batch when it is run)",
 }
 Labels = Mapping[str, str] | Sequence[str]
 
@@ -90,7 +84,8 @@ def refuse_unknown_places(lines: Sequence[Line], across: Across) -> None:
         return
     if across == "seconds":
         raise MissingError("slot_seconds", "given for seconds: the runs do not say how long a slot is")
-    raise UserError(UNKNOWN[ACROSS_NAMES[across]])
+    name = ACROSS_NAMES[across]
+    raise InputError("x", name, UNKNOWN[name])
 
 
 def relabelled(figure: CurveFigure, labels: Labels) -> CurveFigure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ MOST_TICKS = 10
 SIZES_HEIGHT, LABEL_HEIGHT, MARGINS = 0.8, 0.19, 0.75  # inches
 SHADES = "·░▒▓█"  # the first for none
 BARS = "▁▂▃▄▅▆▇█"
+TITLE_SHARE = 0.94  # of the width of the figure
 COLOURS = "Blues"
 LIGHTEST = 0.15  # share of the largest count by which the colours start above white
 DARK = 0.6  # share of the largest count from which numbers are white
@@ -35,7 +35,7 @@ def partition_figure(counts: LabelCounts, options: FigureOptions = USUAL, ax: Ax
     """
     require("matplotlib")
     # Half a second that most commands do without.
-    from slotwise.report.figure_grid import figure_width, fitting_letters  # noqa: PLC0415
+    from slotwise.report.figure_grid import break_title, figure_width  # noqa: PLC0415
     from slotwise.report.figure_style import StyledFigure, figure_of_axes, using_style  # noqa: PLC0415
 
     if ax is not None:
@@ -50,7 +50,7 @@ def partition_figure(counts: LabelCounts, options: FigureOptions = USUAL, ax: Ax
         figure = StyledFigure(figsize=(width, sum(heights) + MARGINS), layout="constrained")
         cells = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
         title = counts.title if unequal else f"{counts.title}, {sizes[0]:,} samples each"
-        cells[0].set_title(fill(title, fitting_letters(width)))
+        break_title(cells[0].set_title(title), TITLE_SHARE * figure.bbox.width)
         for axes in cells[:-1]:
             _draw_sizes(axes, sizes)
         _draw_map(cells[-1], counts)

@@ -13,6 +13,7 @@ from slotwise.base.files import finite
 from slotwise.learning import Point
 from slotwise.live.server.events import Carried, LiveView
 from slotwise.live.server.live_status import LiveStatus
+from slotwise.report.colours import schedule_colours
 from slotwise.report.gantt.chart import SERVER, Activity, Interval, Window, transfers
 from slotwise.schedule import Timeline
 
@@ -28,6 +29,7 @@ class LiveSnapshot:
 
     Attributes:
         status: The status of the run.
+        schedule: Its schedule, which has a colour.
         moment: Seconds of the machine's clock, to tell its age.
         heard: Seconds since the last message of each device.
         overdue: Devices that are late in this moment.
@@ -41,6 +43,7 @@ class LiveSnapshot:
     """
 
     status: LiveStatus
+    schedule: str
     moment: float
     heard: Mapping[int, float]
     overdue: Sequence[int]
@@ -58,6 +61,7 @@ class LiveSnapshot:
         document = {
             **asdict(self),
             "status": {**status, "evaluation": None},  # the points have it, and without what is not finite
+            "colours": schedule_colours([self.schedule])[self.schedule],
             "carried": _columns(self.carried),
             "planned": _columns(self.planned),
         }
@@ -90,6 +94,7 @@ class SnapshotMaker:
         window = _window(status.slot, view.plan)
         return LiveSnapshot(
             status=status,
+            schedule=view.plan.schedule,
             moment=moment,
             heard={device: round(seconds, 1) for device, seconds in view.seconds_since_heard().items()},
             overdue=view.overdue(),

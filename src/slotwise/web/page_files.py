@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from slotwise.report.colours import COLOURS, DASHES, SCHEDULE_COLOURS, page_strokes
+from slotwise.report.colours import DASHES, SCHEDULE_COLOURS, page_strokes
 from slotwise.report.gantt.chart import Activity
 from slotwise.report.gantt.drawing import LOOKS
 
@@ -89,6 +89,5 @@ def looks() -> dict[str, Any]:
         for kind, look in LOOKS.items()
     ]
     schedules = {name: list(colour) for name, colour in SCHEDULE_COLOURS.items()}
-    palette = [list(colour) for colour in COLOURS]
     dashes = [" ".join(map(str, page_strokes(dash))) for dash in DASHES]  # as in an SVG
-    return {"activities": activities, "schedules": schedules, "palette": palette, "dashes": dashes}
+    return {"activities": activities, "schedules": schedules, "dashes": dashes}

@@ -15,7 +15,7 @@ import numpy as np
 
 from slotwise.base.errors import NoEffectError
 from slotwise.base.extras import importing
-from slotwise.report.figure_grid import figure_width, small_size
+from slotwise.report.figure_grid import along_rows, figure_width, small_size
 from slotwise.report.figure_options import USUAL, FigureOptions
 from slotwise.report.figure_style import StyledFigure, figure_file, figure_of_axes, using_style
 from slotwise.report.gantt.chart import ticks
@@ -115,7 +115,7 @@ class _Drawing:
         """Draw the chart into axes of the caller's, with its legend below them."""
         self._draw(axes)
         style: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.5 / self.plot_height)}
-        axes.legend(handles=self._handles(), ncols=2, frameon=False, fontsize=self._tick_font, **style)
+        axes.legend(**along_rows(self._handles(), 2), frameon=False, fontsize=self._tick_font, **style)
 
     def _draw(self, axes: Axes) -> None:
         axes.set(xlim=self.window, ylim=(0, self.plot_height))
@@ -195,7 +195,7 @@ class _Drawing:
         place = (0.1 / self.width, 0.05 / self.height)
         style: dict[str, Any] = {"frameon": False, "fontsize": 8.5 * self.zoom, "loc": "lower left"}
         for columns in range(len(handles), 0, -1):
-            legend = figure.legend(handles=handles, bbox_to_anchor=place, ncols=columns, **style)
+            legend = figure.legend(**along_rows(handles, columns), bbox_to_anchor=place, **style)
             if legend.get_window_extent().x1 <= figure.bbox.x1:
                 break
             legend.remove()

@@ -95,9 +95,8 @@
     canvas.setAttribute("aria-label", `Channel: slots ${first} to ${end}, now ${status.slot}`);
   };
 
-  const drawCurves = ({ points }) => {
-    const colours = sw.boot.palette[0];
-    const line = column => [{ label: "run", colours, points: points.map(point => [point[0], point[column] === null ? null : column === 3 ? 100 * point[column] : point[column]]) }];
+  const drawCurves = ({ points, schedule, colours }) => {
+    const line = column => [{ label: schedule, colours, points: points.map(point => [point[0], point[column] === null ? null : column === 3 ? 100 * point[column] : point[column]]) }];
     const losses = points.map(point => point[2]).filter(value => value > 0), log = losses.length > 1 && Math.max(...losses) / Math.min(...losses) > 12;
     lossPlot.draw({ lines: line(2), x: { name: "slot", low: 0 }, y: { name: "training loss", log, ...(log ? {} : { low: 0 }) } });
     accuracyPlot.draw({ lines: line(3), x: { name: "slot", low: 0 }, y: { name: "test accuracy (%)", low: 0, high: 100 } });

@@ -32,7 +32,7 @@
   };
 
   /** Colours of a training: those of its schedule. */
-  const colours = training => sw.boot.schedules[training.options.schedule] || sw.boot.palette.at(-1);
+  const colours = training => sw.boot.schedules[training.options.schedule];
   /** Dashes of a training: none for the oldest of its schedule, then others. */
   const dash = training => {
     const older = trainings.filter(one => one.options.schedule === training.options.schedule && one.number < training.number);
