@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.fastcnn.architecture import LANES, Architecture, aligned, round_up
 from slotwise.fastcnn.vectors import (
+    WIDE,
     compiled,
     inlined,
     load_tile,
@@ -27,7 +28,7 @@ BLOCK = 64
 
 The pixels that are not zero are bits of a word, so both are 64.
 """
-WIDTH = 16  # rows of weights and activations are padded to whole cache lines of 16 numbers
+WIDTH = 16  # rows of weights and activations are padded to whole cache lines of 16 numbers, see `padded_row`
 
 LAYER = ("inputs", "outputs", "row", "model_start", "weight_start", "bias_start", "output_start")
 
@@ -70,10 +71,10 @@ def make_dense_plan(architecture: Architecture, offset: Sequence[float], scale: 
     words = -(-size // BLOCK)
     layers, given, placed, activations, widest = [], 0, 0, 0, 0
     for number, (inputs, outputs) in enumerate(architecture.dense_sizes):
-        row = round_up(outputs, WIDTH)
+        row = padded_row(outputs)
         # A group of pixels belongs to one channel, because channels differ in factor and shift. Later layers
         # have a row for each padded output of the layer before.
-        rows = channels * words * BLOCK if number == 0 else round_up(inputs, WIDTH)
+        rows = channels * words * BLOCK if number == 0 else padded_row(inputs)
         layers.append((inputs, outputs, row, given, placed, placed + rows * row, activations))
         given += inputs * outputs + outputs
         # The bias is one more row after the weights.
@@ -94,6 +95,15 @@ def make_dense_plan(architecture: Architecture, offset: Sequence[float], scale: 
         activations=activations,
         widest=widest,
     )
+
+
+def padded_row(numbers: int) -> int:
+    """Return the length of a row with so many numbers: a few vectors more can mean one pass less."""
+    vectors = round_up(numbers, WIDTH) // WIDTH
+    # Tiles have 13, eight, four or one wide vectors with AVX-512, see `pixel_layer`.
+    while WIDE == WIDTH and vectors != 1 and (vectors % 8 not in (0, 4, 5) or vectors == 5):
+        vectors += 1
+    return vectors * WIDTH
 
 
 def make_dense_workspace(plan: DensePlan) -> DenseWorkspace:

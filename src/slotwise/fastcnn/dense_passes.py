@@ -19,6 +19,7 @@ from slotwise.fastcnn.instructions import exponential, lane_max
 from slotwise.fastcnn.pixel_layer import add_pixel_gradient, add_pixels, read_pixels
 from slotwise.fastcnn.vectors import (
     SOURCES,
+    WIDE,
     add,
     compiled,
     entry,
@@ -32,11 +33,16 @@ from slotwise.fastcnn.vectors import (
     store_tile,
     transpose,
     where_greater,
+    wide_load,
+    zeros,
 )
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Images = NDArray[np.uint8]
+
+ROWS = 8 if WIDE == 16 else 4  # rows of a matrix product that are computed together
+some_rows = zeros(ROWS)
 
 
 @entry
@@ -169,7 +175,7 @@ def forward_pass(plan: DensePlan, work: DenseWorkspace, images: Images, chosen: 
         else:
             before = plan.layers[number - 1]
             inputs, weights = work.activations[before.output_start :], work.parameters[layer.weight_start :]
-            # All rows of the block: `multiply_add` adds to up to three rows after the last sample, where old
+            # All rows of the block: `multiply_add` adds to a few rows after the last sample, where old
             # numbers would grow from call to call.
             for sample in range(BLOCK):
                 for at in range(0, layer.row, LANES):
@@ -189,22 +195,34 @@ def multiply_add(
 ) -> None:  # fmt: skip
     """found[m, n] += sum over k of left[m * row_step + k * term_step] * right[k, n].
 
-    `right` and `found` have rows of `columns` numbers, a multiple of 16. Rows are done four at a time, so
-    up to three rows after the last are computed too.
+    `right` and `found` have rows of `columns` numbers, a multiple of 16. Rows are done `ROWS` at a time, so
+    a few rows after the last are computed too.
     """
-    zero = repeat(np.float32(0))
-    four = (zero, zero, zero, zero)
-    for column in range(0, columns, 2 * LANES):
-        for row in range(0, rows, 4):
+    column = 0
+    while column + 2 * WIDE <= columns:
+        for row in range(0, rows, ROWS):
             at = row * columns + column
-            # Four rows of two vectors are eight sums in registers. Each vector of `right` is used four times.
-            one, other = load_tile(found, at, columns, four), load_tile(found, at + LANES, columns, four)
+            # Two columns of vectors are as many sums in registers as it takes to hide the time of an
+            # addition, and each vector of `right` is used for all rows.
+            one, other = (
+                load_tile(found, at, columns, some_rows()),
+                load_tile(found, at + WIDE, columns, some_rows()),
+            )
+            for term in range(terms):
+                start, from_right = row * row_step + term * term_step, term * columns + column
+                one = outer_add(one, left, start, row_step, wide_load(right, from_right))
+                other = outer_add(other, left, start, row_step, wide_load(right, from_right + WIDE))
+            store_tile(found, at, columns, one)
+            store_tile(found, at + WIDE, columns, other)
+        column += 2 * WIDE
+    if column < columns:
+        for row in range(0, rows, ROWS):
+            at = row * columns + column
+            one = load_tile(found, at, columns, some_rows())
             for term in range(terms):
                 start = row * row_step + term * term_step
-                one = outer_add(one, left, start, row_step, load(right, term * columns + column))
-                other = outer_add(other, left, start, row_step, load(right, term * columns + column + LANES))
+                one = outer_add(one, left, start, row_step, wide_load(right, term * columns + column))
             store_tile(found, at, columns, one)
-            store_tile(found, at + LANES, columns, other)
 
 
 @compiled

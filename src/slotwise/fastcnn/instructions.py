@@ -7,12 +7,13 @@ from typing import Any, cast
 import llvmlite.binding
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import cgutils
 
 from slotwise.fastcnn.architecture import LANES
 from slotwise.fastcnn.vectors import (
     FLOATS,
     GIVEN,
+    HAS_AVX512VL,
     INT32,
     INT64,
     WHOLES,
@@ -141,12 +142,8 @@ def _all(number: float) -> Any:
 
 
 MASK = ir.VectorType(ir.IntType(1), LANES)
-# Moving chosen lanes to the front is one instruction with AVX-512. numba compiles for this processor, or for
-# the one that NUMBA_CPU_FEATURES describes.
-_host = cast(Any, llvmlite.binding).get_host_cpu_features()
-_chosen = cast(Any, config).CPU_FEATURES
-_HAS_AVX512VL = bool(_host.get("avx512vl")) if _chosen is None else "+avx512vl" in _chosen.split(",")
-HAS_COMPRESS = _HAS_AVX512VL and llvmlite.binding.llvm_version_info[0] >= 19
+# Moving chosen lanes to the front is one instruction with AVX-512.
+HAS_COMPRESS = HAS_AVX512VL and llvmlite.binding.llvm_version_info[0] >= 19
 
 
 @instruction(index, GIVEN, GIVEN, index, GIVEN, GIVEN, index, index, index)

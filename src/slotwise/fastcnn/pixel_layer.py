@@ -18,23 +18,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.fastcnn.architecture import LANES
 from slotwise.fastcnn.dense_layout import BLOCK, DensePlan, DenseWorkspace
 from slotwise.fastcnn.instructions import copy_bytes, lowest_bit, transpose_bits
 from slotwise.fastcnn.vectors import (
+    WIDE,
     Tile,
-    broadcast,
     compiled,
     load_tile,
-    repeat,
     scaled_add,
     store_tile,
+    wide_broadcast,
+    wide_repeat,
+    zeros,
 )
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Images = NDArray[np.uint8]
+
+# Tiles of the columns of a row: as many sums at once as it takes to hide how long one addition takes, without
+# passes over the pixels for a few columns alone, see `dense_layout.padded_row`.
+LARGE, MIDDLE, SMALL, SMALLEST = (13, 8, 4, 1) if WIDE == 16 else (8, 8, 2, 2)
+large, middle, small, smallest = zeros(LARGE), zeros(MIDDLE), zeros(SMALL), zeros(SMALLEST)
+
+
+@compiled
+def tile_size(vectors: int) -> int:
+    """Return the size of the next tile if so many vectors of the row are left."""
+    if vectors == LARGE:
+        return LARGE
+    if vectors >= MIDDLE:
+        return MIDDLE
+    return SMALL if vectors >= SMALL else SMALLEST
 
 
 @compiled
@@ -65,17 +81,20 @@ def read_pixels(
 @compiled
 def add_pixels(plan: DensePlan, layer: Any, work: DenseWorkspace, samples: int, outputs: Floats) -> None:
     """outputs[sample, o] = sums[o] + sum over pixels of standardised pixel * weights[pixel, o]."""
-    zero = repeat(np.float32(0))
     outputs[: samples * layer.row] = 0
     column = 0
-    while column + 8 * LANES <= layer.row:
-        eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-        _add_pixels(eight, column, plan, layer, work, samples, outputs)
-        column += 8 * LANES
-    # Rows are multiples of 16 numbers, so tiles of two vectors end with the row.
     while column < layer.row:
-        _add_pixels((zero, zero), column, plan, layer, work, samples, outputs)
-        column += 2 * LANES
+        size = tile_size((layer.row - column) // WIDE)
+        # The length of a tile is part of its type, so every size has its own code.
+        if size == LARGE:
+            _add_pixels(large(), column, plan, layer, work, samples, outputs)
+        elif size == MIDDLE:
+            _add_pixels(middle(), column, plan, layer, work, samples, outputs)
+        elif size == SMALL:
+            _add_pixels(small(), column, plan, layer, work, samples, outputs)
+        else:
+            _add_pixels(smallest(), column, plan, layer, work, samples, outputs)
+        column += size * WIDE
 
 
 @compiled
@@ -86,10 +105,10 @@ def _add_pixels(
     row, words = layer.row, len(plan.pixels)
     weights, pixels, values = work.parameters[layer.weight_start :], work.pixels, plan.values
     # `sums` has the biases here. The part that is the same for all samples is added to them once.
-    constant = load_tile(work.sums, column, LANES, like)
+    constant = load_tile(work.sums, column, WIDE, like)
     for word in range(words):
         start = word * BLOCK * row + column
-        shift, table = broadcast(plan.shift, plan.channels[word]), 256 * plan.channels[word]
+        shift, table = wide_broadcast(plan.shift, plan.channels[word]), 256 * plan.channels[word]
         for number in range(plan.pixels[word]):
             constant = scaled_add(constant, shift, weights, start + number * row)
         for sample in range(samples):
@@ -97,20 +116,20 @@ def _add_pixels(
             if bits == np.uint64(0):
                 continue
             at = (sample * words + word) * BLOCK
-            total = load_tile(outputs, sample * row + column, LANES, like)
+            total = load_tile(outputs, sample * row + column, WIDE, like)
             while bits != np.uint64(0):
                 number = lowest_bit(bits)
                 bits &= bits - np.uint64(1)
                 # A table of 256 products replaces a conversion and a multiplication.
-                value = broadcast(values, table + np.intp(pixels[np.uintp(at + number)]))
+                value = wide_broadcast(values, table + np.intp(pixels[np.uintp(at + number)]))
                 total = scaled_add(total, value, weights, start + number * row)
-            store_tile(outputs, sample * row + column, LANES, total)
-    store_tile(work.sums, column, LANES, constant)
+            store_tile(outputs, sample * row + column, WIDE, total)
+    store_tile(work.sums, column, WIDE, constant)
     # The constant is complete only now, after the last group of pixels.
-    one = repeat(np.float32(1))
+    one = wide_repeat(np.float32(1))
     for sample in range(samples):
         at = sample * row + column
-        store_tile(outputs, at, LANES, scaled_add(constant, one, outputs, at))
+        store_tile(outputs, at, WIDE, scaled_add(constant, one, outputs, at))
 
 
 @compiled
@@ -121,15 +140,18 @@ def add_pixel_gradient(
 
     `sums` must be the sums of the errors over the samples.
     """
-    zero = repeat(np.float32(0))
     column = 0
-    while column + 8 * LANES <= layer.row:
-        eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-        _add_pixel_gradient(eight, column, plan, layer, work, errors, target)
-        column += 8 * LANES
     while column < layer.row:
-        _add_pixel_gradient((zero, zero), column, plan, layer, work, errors, target)
-        column += 2 * LANES
+        size = tile_size((layer.row - column) // WIDE)
+        if size == LARGE:
+            _add_pixel_gradient(large(), column, plan, layer, work, errors, target)
+        elif size == MIDDLE:
+            _add_pixel_gradient(middle(), column, plan, layer, work, errors, target)
+        elif size == SMALL:
+            _add_pixel_gradient(small(), column, plan, layer, work, errors, target)
+        else:
+            _add_pixel_gradient(smallest(), column, plan, layer, work, errors, target)
+        column += size * WIDE
 
 
 @compiled
@@ -137,10 +159,10 @@ def _add_pixel_gradient(
     like: Tile, column: int, plan: DensePlan, layer: Any, work: DenseWorkspace, errors: Floats, target: Floats
 ) -> None:
     """Do `add_pixel_gradient` for as many columns as `like` has lanes."""
-    row, words, one = layer.row, len(plan.pixels), repeat(np.float32(1))
+    row, words, one = layer.row, len(plan.pixels), wide_repeat(np.float32(1))
     gradient, pixels, values = target[layer.weight_start :], work.pixels, plan.values
     for word in range(words):
-        shift, table = broadcast(plan.shift, plan.channels[word]), 256 * plan.channels[word]
+        shift, table = wide_broadcast(plan.shift, plan.channels[word]), 256 * plan.channels[word]
         # `like` is zero, so this is the shift times the sums of the errors.
         constant = scaled_add(like, shift, work.sums, column)
         for number in range(plan.pixels[word]):
@@ -152,7 +174,7 @@ def _add_pixel_gradient(
                 sample = lowest_bit(bits)
                 bits &= bits - np.uint64(1)
                 at = sample * words * BLOCK + pixel
-                value = broadcast(values, table + np.intp(pixels[np.uintp(at)]))
+                value = wide_broadcast(values, table + np.intp(pixels[np.uintp(at)]))
                 total = scaled_add(total, value, errors, sample * row + column)
             at = pixel * row + column
-            store_tile(gradient, at, LANES, scaled_add(total, one, gradient, at))
+            store_tile(gradient, at, WIDE, scaled_add(total, one, gradient, at))

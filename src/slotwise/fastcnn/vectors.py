@@ -1,8 +1,10 @@
-"""The language of the kernels: numba's decorators, and vectors of eight float32, which numba does not have.
+"""The language of the kernels: numba's decorators, and vectors of float32, which numba does not have.
 
-A `Vector` lives in one register (AVX: one ymm). It exists only inside compiled code, where each function
-below turns into one or two machine instructions. The lanes of a vector are usually eight samples of the
-batch, sometimes eight neighbouring values of one sample; the arithmetic is the same.
+A `Vector` has eight lanes and lives in one register (AVX: one ymm). A wide vector has as many lanes as the
+widest registers of this processor: 16 with AVX-512, else eight as well. Which is used is a matter of speed:
+every lane is computed by itself, so results are the same to the bit. Vectors exist only inside compiled code,
+where each function below turns into one or two machine instructions. The lanes are usually samples of the
+batch, sometimes neighbouring values of one sample; the arithmetic is the same.
 
 A `Tile` is a tuple of vectors that stay in registers while a loop runs over them. Functions take its length
 from its type, and their loops over it are unrolled when compiled. `like` is a tile given only for its length.
@@ -19,9 +21,10 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import llvmlite.binding
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic, models, register_model
 
 from slotwise.fastcnn.architecture import LANES
@@ -31,6 +34,13 @@ Vector = Any
 Tile = Any
 Value = Any  # what LLVM calls a value: something a machine instruction computed
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# numba compiles for this processor, or for the one that NUMBA_CPU_FEATURES describes.
+_host = cast(Any, llvmlite.binding).get_host_cpu_features()
+_chosen = cast(Any, config).CPU_FEATURES
+HAS_AVX512VL = bool(_host.get("avx512vl")) if _chosen is None else "+avx512vl" in _chosen.split(",")
+WIDE = 16 if HAS_AVX512VL else LANES
+"""Lanes of a wide vector."""
 
 FLOATS = ir.VectorType(ir.FloatType(), LANES)
 INT32, INT64 = ir.IntType(32), ir.IntType(64)
@@ -70,12 +80,15 @@ calls. The types of the arguments always count, and the value of a default is pa
 
 
 class _VectorType(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name="float32x8")
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"float32x{lanes}")
+        self.floats = ir.VectorType(ir.FloatType(), lanes)
 
 
-register_model(_VectorType)(lambda manager, kind: cast(Any, models).PrimitiveModel(manager, kind, FLOATS))
-vector = _VectorType()
+register_model(_VectorType)(
+    lambda manager, kind: cast(Any, models).PrimitiveModel(manager, kind, kind.floats)
+)
+vector, wide = _VectorType(LANES), _VectorType(WIDE)
 index = types.intp
 GIVEN = None  # in a signature: an argument of any type, an array or a tile
 
@@ -114,15 +127,15 @@ def instruction(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], 
     return decorate
 
 
-def _read(builder: Builder, array: Value, at: Value) -> Value:
+def _read(builder: Builder, array: Value, at: Value, kind: Any = FLOATS) -> Value:
     """Write the instruction that loads a vector, at any alignment."""
-    address = builder.bitcast(builder.gep(array, [at]), FLOATS.as_pointer())
+    address = builder.bitcast(builder.gep(array, [at]), kind.as_pointer())
     return builder.load(address, align=4)
 
 
 def _write(builder: Builder, array: Value, at: Value, value: Value) -> None:
     """Write the instruction that stores a vector, at any alignment."""
-    address = builder.bitcast(builder.gep(array, [at]), FLOATS.as_pointer())
+    address = builder.bitcast(builder.gep(array, [at]), value.type.as_pointer())
     builder.store(value, address, align=4)
 
 
@@ -134,31 +147,53 @@ def _step(builder: Builder, at: Value, stride: Value, number: int) -> Value:
     return builder.add(at, builder.mul(stride, INT64(number)))
 
 
-def _spread(builder: Builder, number: Value) -> Value:
+def _spread(builder: Builder, number: Value, kind: Any = FLOATS) -> Value:
     """Write the instruction that repeats a number in all lanes."""
-    nothing = ir.Constant(FLOATS, ir.Undefined)
+    nothing = ir.Constant(kind, ir.Undefined)
     # LLVM makes one broadcast instruction of these two.
     first = builder.insert_element(nothing, number, INT32(0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(WHOLES, [0] * LANES))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(INT32, kind.count), None))
 
 
 def _add_product(builder: Builder, tile: Value, number: int, factor: Value, value: Value) -> Value:
     """Add factor * value to one vector of a tile: one instruction where the processor has it, or two."""
-    kind = ir.FunctionType(FLOATS, [FLOATS] * 3)
-    fused = cast(Any, cgutils).get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
+    floats = value.type
+    kind = ir.FunctionType(floats, [floats] * 3)
+    name = f"llvm.fmuladd.v{floats.count}f32"
+    fused = cast(Any, cgutils).get_or_insert_function(builder.module, kind, name)
     total = builder.call(fused, [factor, value, builder.extract_value(tile, number)])
     return builder.insert_value(tile, total, number)
 
 
-load = instruction(vector, GIVEN, index)(_read)  # array[at : at + 8]
-store = instruction(types.void, GIVEN, index, vector)(_write)  # array[at : at + 8] = value
-repeat = instruction(vector, types.float32)(_spread)  # one number in all lanes
+def loader(kind: Any) -> Callable[..., Any]:
+    """Return the instruction ``(array, at)``: the vector of this type that begins at array[at]."""
+    return instruction(kind, GIVEN, index)(lambda builder, array, at: _read(builder, array, at, kind.floats))
 
 
-@instruction(vector, GIVEN, index)
-def broadcast(builder: Builder, array: Any, at: Any) -> Vector:
-    """array[at] in all lanes."""
-    return _spread(builder, _number(builder, array, at))
+def repeater(kind: Any) -> Callable[..., Any]:
+    """Return the instruction ``(number)``: a number in all lanes of this type."""
+    return instruction(kind, types.float32)(lambda builder, number: _spread(builder, number, kind.floats))
+
+
+def broadcaster(kind: Any) -> Callable[..., Any]:
+    """Return the instruction ``(array, at)``: array[at] in all lanes of this type."""
+
+    def written(builder: Builder, array: Any, at: Any) -> Vector:
+        return _spread(builder, _number(builder, array, at), kind.floats)
+
+    return instruction(kind, GIVEN, index)(written)
+
+
+load, wide_load = loader(vector), loader(wide)
+repeat, wide_repeat = repeater(vector), repeater(wide)
+broadcast, wide_broadcast = broadcaster(vector), broadcaster(wide)
+store = instruction(types.void, GIVEN, index, GIVEN)(_write)  # array[at : at + lanes] = value
+
+
+def zeros(count: int) -> Callable[..., Any]:
+    """Return the instruction without arguments that is a tile of so many wide vectors of zeros."""
+    tile = cast(Any, types).UniTuple(wide, count)
+    return instruction(tile)(lambda _builder: ir.Constant(ir.ArrayType(wide.floats, count), None))
 
 
 @instruction(index, GIVEN, index)
@@ -174,7 +209,7 @@ def store_whole(builder: Builder, array: Any, at: Any, value: Vector) -> None:
     builder.store(builder.fptosi(value, WHOLES), address, align=4)
 
 
-@instruction(vector, vector, vector)
+@instruction(type_of(0), GIVEN, GIVEN)
 def add(builder: Builder, one: Vector, other: Vector) -> Vector:
     """Return one + other, lane by lane."""
     return builder.fadd(one, other)
@@ -189,7 +224,7 @@ def lane_sum(builder: Builder, value: Vector) -> Any:
     return total
 
 
-@instruction(vector, vector, vector, vector, vector)
+@instruction(type_of(2), GIVEN, GIVEN, GIVEN, GIVEN)
 def where_greater(builder: Builder, one: Vector, other: Vector, then: Vector, otherwise: Vector) -> Vector:
     """`then` in the lanes where one > other, else `otherwise` (also where one of them is not a number)."""
     return builder.select(builder.fcmp_ordered(">", one, other), then, otherwise)
@@ -197,17 +232,17 @@ def where_greater(builder: Builder, one: Vector, other: Vector, then: Vector, ot
 
 @instruction(type_of(3), GIVEN, index, index, GIVEN)
 def load_tile(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) -> Tile:
-    """array[at + i * stride : ... + 8] for every i."""
+    """array[at + i * stride : ... + lanes] for every i."""
     tile = like
     for number in range(like.type.count):
-        value = _read(builder, array, _step(builder, at, stride, number))
+        value = _read(builder, array, _step(builder, at, stride, number), like.type.element)
         tile = builder.insert_value(tile, value, number)
     return tile
 
 
 @instruction(types.void, GIVEN, index, index, GIVEN)
 def store_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -> None:
-    """array[at + i * stride : ... + 8] = tile[i] for every i."""
+    """array[at + i * stride : ... + lanes] = tile[i] for every i."""
     for number in range(tile.type.count):
         _write(builder, array, _step(builder, at, stride, number), builder.extract_value(tile, number))
 
@@ -222,30 +257,31 @@ def load_steps(builder: Builder, array: Any, at: Any, like: Tile) -> Any:
     return steps
 
 
-@instruction(type_of(0), GIVEN, vector, GIVEN, index, GIVEN)
+@instruction(type_of(0), GIVEN, GIVEN, GIVEN, index, GIVEN)
 def gather_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any, steps: Any) -> Tile:
-    """tile[i] + factor * array[at + steps[i] : ... + 8] for every i."""
+    """tile[i] + factor * array[at + steps[i] : ... + lanes] for every i."""
     start = builder.gep(array, [at])
     for number in range(tile.type.count):
-        value = _read(builder, start, builder.extract_value(steps, number))
+        value = _read(builder, start, builder.extract_value(steps, number), factor.type)
         tile = _add_product(builder, tile, number, factor, value)
     return tile
 
 
-@instruction(type_of(0), GIVEN, vector, GIVEN, index)
+@instruction(type_of(0), GIVEN, GIVEN, GIVEN, index)
 def scaled_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any) -> Tile:
-    """tile[i] + factor * array[at + 8 * i : ... + 8] for every i."""
+    """tile[i] + factor * array[at + lanes * i : ... + lanes] for every i."""
+    floats = factor.type
     for number in range(tile.type.count):
-        value = _read(builder, array, builder.add(at, INT64(LANES * number)))
+        value = _read(builder, array, builder.add(at, INT64(floats.count * number)), floats)
         tile = _add_product(builder, tile, number, factor, value)
     return tile
 
 
-@instruction(type_of(0), GIVEN, GIVEN, index, index, vector)
+@instruction(type_of(0), GIVEN, GIVEN, index, index, GIVEN)
 def outer_add(builder: Builder, tile: Tile, array: Any, at: Any, stride: Any, value: Vector) -> Tile:
     """tile[i] + array[at + i * stride] * value for every i."""
     for number in range(tile.type.count):
-        factor = _spread(builder, _number(builder, array, _step(builder, at, stride, number)))
+        factor = _spread(builder, _number(builder, array, _step(builder, at, stride, number)), value.type)
         tile = _add_product(builder, tile, number, factor, value)
     return tile
 
