@@ -269,6 +269,7 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "attack_scale": ({"attack": "noise"}, 2.0),
     "bits": ({}, 4),
     "evaluate_every": ({}, 7),
+    "stop_at": ({}, "loss=2.3"),
     "own_metric": ({}, "own_parts:norm"),
     "own_metric_options": ({"own_metric": "own_parts:norm"}, {"order": 1}),
     "slot_ms": ({}, 5.0),
@@ -334,9 +335,9 @@ class Outcome:
         config = self.config
         built_in = config.dataset.data_folder is None and not config.model.is_own
         task = build_task(config, dataset() if built_in else None)
-        every = config.slots_between_evaluations
+        how = {"evaluate_every": config.slots_between_evaluations, "stop_at": config.end.target}
         try:
-            found = train(config.simulate(), task, aggregation=config.rule, evaluate_every=every)
+            found = train(config.simulate(), task, aggregation=config.rule, **how)
         except Diverged as error:
             found = error.history
         return found.points

@@ -22,6 +22,7 @@ from slotwise.batch.specification import BatchSpec
 from slotwise.data.dataset_cache import missing_notice
 from slotwise.learning.models import NetworkModel
 from slotwise.runs.data_identity import DataUse, refuse_mixed_data
+from slotwise.runs.saved_run import COMPLETE
 from slotwise.runs.session import check_interval
 
 FETCH_CIFAR10 = missing_notice("cifar10")
@@ -105,7 +106,7 @@ def unfinished(
         found = folder.run(run.name)
         if found.is_run:
             found.refuse_other_options(run.config)
-            if found.status in {"finished", "diverged"}:
+            if found.status in {*COMPLETE, "diverged"}:
                 continue
         jobs.append(Job(run, run_work(run.config)))
     current = {job.run.config.dataset.source: job.run.config.dataset for job in jobs}

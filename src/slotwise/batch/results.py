@@ -23,7 +23,7 @@ from slotwise.report.paper_table import PaperTable
 from slotwise.report.spread import Spread
 from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.data_identity import refuse_mixed_data
-from slotwise.runs.saved_run import MeasuredPoint
+from slotwise.runs.saved_run import COMPLETE, MeasuredPoint
 from slotwise.schedule.costs import Powers
 from slotwise.setting.slot_duration import slot_seconds_of_run
 
@@ -118,7 +118,7 @@ class BatchResults(Displayable):
     @property
     def is_finished(self) -> bool:
         """Return whether all points are."""
-        return all(row.outcome.status == "finished" for row in self.rows)
+        return all(row.outcome.status in COMPLETE for row in self.rows)
 
     def problems(self, *, stopped: bool = False) -> dict[str, str]:
         """Return the reason or status of each unfinished run; after a stop, only of those that failed."""
@@ -126,7 +126,7 @@ class BatchResults(Displayable):
         return {
             row.run: reasons.get(row.run, row.outcome.status)
             for row in self.rows
-            if row.outcome.status != "finished"
+            if row.outcome.status not in COMPLETE
             and (not stopped or row.run in reasons or row.outcome.status == "diverged")
         }
 
@@ -265,7 +265,7 @@ def read_run(run: SavedRun | None, powers: Powers | None) -> RunOutcome:
     if run is None:
         return RunOutcome("missing")
     curve = run.curve(powers)
-    if run.status != "finished" or not curve:
+    if not run.is_complete or not curve:
         return RunOutcome(run.status, curve, config=run.config)
     schedule = run.schedule.totals
     totals = {name: value for name, value in schedule._asdict().items() if name in PointStatistics._fields}

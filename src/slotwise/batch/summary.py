@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple
 
 from slotwise.base.errors import InputError, MissingError, NoEffectError
 from slotwise.batch.results import BatchResults, PointStatistics, RunOutcome
+from slotwise.learning.target import Target
 from slotwise.learning.task import metric_names
 from slotwise.options.checks import Value, checked
 from slotwise.report.paper_table import Measured, MeasuredColumn, PaperTable
 from slotwise.report.spread import Spread
 from slotwise.runs.saved_run import MeasuredPoint
-from slotwise.runs.target import Target
 
 HEADINGS = {
     "final_loss": "final loss",
@@ -34,6 +34,7 @@ class TableOptions(Value):
     Attributes:
         columns: Statistics, such as final_loss, rounds or final_test_loss. Default: final loss and accuracy.
         target: accuracy=X or loss=X: slots until it is reached, with seconds and joules where they are known.
+            Default: the target at which the runs stop, if they do.
         best: An axis of a batch: only its best value for each combination of the others.
         by: What is best: the lowest loss (the default), the highest accuracy or the target, met the soonest.
     """
@@ -99,7 +100,7 @@ def summary_table(
         UserError: there is no such statistic or axis, or an option without effect.
     """
     spread: Spread = checked("band", "std" if band is None else band, Spread)
-    goal, notes = options.goal, []
+    goal, notes = options.goal or _common_target(rows), []
     if slot_seconds is not None and goal is None:
         raise NoEffectError("slot_seconds", slot_seconds, "without target")
     if options.best is not None:
@@ -114,6 +115,13 @@ def summary_table(
     seeds = tuple((len(row.finished), len(row.outcomes)) for row in rows)
     names = tuple(row.names for row in rows)
     return PaperTable(tuple(headings), names, seeds, tuple(columns), spread, tuple(notes))
+
+
+def _common_target(rows: Sequence[Row]) -> Target | None:
+    """Return the target that ends all runs, if they have the same."""
+    configs = [outcome.config for row in rows for outcome in row.outcomes if outcome.config is not None]
+    targets = {config.end.target for config in configs}
+    return targets.pop() if len(targets) == 1 else None
 
 
 def _axis_place(headings: Sequence[str], name: str) -> int:

@@ -40,7 +40,7 @@ PANELS = {
     "rule": panel("Aggregation"),
     "adversary": panel("Attack"),
     "bits": panel("Updates"),
-    **dict.fromkeys(("evaluate_every", "metric"), panel("Evaluation")),
+    **dict.fromkeys(("evaluate_every", "metric", "end"), panel("Evaluation")),
 }
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")

@@ -40,6 +40,8 @@ from slotwise.learning.optimizer import StepDecay as StepDecay
 from slotwise.learning.own_metric import NoMetric as NoMetric
 from slotwise.learning.own_metric import OwnMetric as OwnMetric
 from slotwise.learning.randomness import generator as generator
+from slotwise.learning.target import AtDeadline as AtDeadline
+from slotwise.learning.target import AtTarget as AtTarget
 from slotwise.learning.task import Evaluation as Evaluation
 from slotwise.learning.task import Task as Task
 from slotwise.learning.task import TaskWrapper as TaskWrapper

@@ -26,6 +26,7 @@ from slotwise.base.user_code import check_arguments
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.history import Diverged, History, Interrupted, Point, unfitting
 from slotwise.learning.pipeline import UpdatePipeline
+from slotwise.learning.target import Target
 from slotwise.learning.task import NO_METRICS, DeviceState, Evaluation, Task, TrainingResult, update_of
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.options import loaded, resolved
@@ -58,6 +59,7 @@ def train(
     aggregation: Aggregation | str = mean,
     workers: int | WorkerPlan | None = None,
     evaluate_every: int | None = None,
+    stop_at: Target | str | None = None,
     resume: History | None = None,
     observer: BaseObserver | None = None,
 ) -> History:
@@ -75,6 +77,7 @@ def train(
             `RayActors` for a cluster. The result does not depend on it. Default: all cores.
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
             set. Default, as in a run: a hundredth of the deadline, or of the timeline if it has none.
+        stop_at: End with the first evaluation that reaches ``accuracy=X`` or ``loss=X``.
         resume: State to continue from, instead of w_0.
         observer: Is told of every round and evaluation, and may end the training early.
 
@@ -90,6 +93,7 @@ def train(
         aggregation=aggregation,
         workers=available_cores() if workers is None else workers,
         evaluate_every=evaluation_interval(slots) if evaluate_every is None else evaluate_every,
+        stop_at=stop_at,
         resume=resume,
     ) as training:
         observer.run_started(timeline, resume)
@@ -105,7 +109,7 @@ def follow(
 ) -> History:
     """Apply round after round and report to the observer; return the history at the end."""
     try:
-        while not (training.finished or observer.wants_stop()):
+        while not (training.ended or observer.wants_stop()):
             observer.round_done(training.advance())
             for point in training.new_points():
                 observer.evaluated(point)
@@ -145,6 +149,7 @@ class Training:
         aggregation: Aggregation | str = mean,
         workers: int | WorkerPlan = 1,
         evaluate_every: int | None = None,
+        stop_at: Target | str | None = None,
         resume: History | None = None,
     ) -> None:
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
@@ -154,6 +159,7 @@ class Training:
         self._due = evaluation_rounds(timeline, evaluate_every)
         if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
             raise UserError(f"resume: {wrong}")
+        self._target = Target.parse(stop_at, "stop_at") if isinstance(stop_at, str) else stop_at
         start = resume or History((), {0: self._task.initial_model()}, 0)
         self._applied = _Applied(start.rounds, start.rule_state, dict(start.device_states))
         self._stopped = False
@@ -186,7 +192,7 @@ class Training:
 
     def __iter__(self) -> Iterator[int]:
         """Apply the remaining rounds; yield the number of each."""
-        while not self.finished:
+        while not self.ended:
             yield self.advance()
 
     @property
@@ -200,6 +206,16 @@ class Training:
         return self.rounds == self._timeline.rounds
 
     @property
+    def reached(self) -> bool:
+        """True once an evaluation has reached the target, if there is one."""
+        return self._target is not None and self._target.reached(self._points) is not None
+
+    @property
+    def ended(self) -> bool:
+        """True once no round is left to apply: all are applied, or the target is reached."""
+        return self.finished or self.reached
+
+    @property
     def model(self) -> Vector:
         """The newest model, w_rounds."""
         return self._models[self.rounds]
@@ -209,10 +225,10 @@ class Training:
 
         Raises:
             Diverged: the new model is not finite.
-            UserError: the training was stopped, or has finished.
+            UserError: the training was stopped, or has ended.
         """
-        if self.finished or self._stopped:
-            ended = "finished" if self.finished else "been stopped"
+        if self.ended or self._stopped:
+            ended = "ended" if self.ended else "been stopped"
             raise UserError(f"training: no round {self.rounds}: it has {ended}")
         before, uplinks = self._applied, self._timeline.uplinks(self.rounds)
         k = before.rounds
@@ -285,6 +301,9 @@ class Training:
             states = (self._applied.device_states,) if self._applied.device_states else ()
             evaluation = self._workers.evaluate(self.rounds, self.model, *states)
             self._pending.append((self.rounds, evaluation))
+            if self._target is not None:
+                # Whether there is a next round depends on it; workers go on with local trainings meanwhile.
+                self._collect(wait=True)
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""

@@ -9,13 +9,13 @@ from statistics import fmean
 from typing import Literal
 
 from slotwise.base.errors import InputError, MissingError
+from slotwise.learning.target import Quantity, Target
 from slotwise.options.checks import checked
 from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
 from slotwise.report.number_text import loss_text
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_run import final_accuracy, final_loss
-from slotwise.runs.target import Quantity, Target
 from slotwise.schedule.costs import Powers, joules, usage_until
 
 MetricName = Literal["loss", "accuracy", "joules-to-target"]

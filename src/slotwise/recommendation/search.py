@@ -15,6 +15,7 @@ from slotwise.base.files import write_atomically
 from slotwise.base.machine import available_cores
 from slotwise.base.observer import BaseObserver
 from slotwise.batch.specification import MOST_SEEDS, checked_seeds
+from slotwise.learning.target import Target
 from slotwise.options import found_names, spread
 from slotwise.options.checks import whole
 from slotwise.recommendation.answer import Recommendation
@@ -22,7 +23,6 @@ from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, MetricName
 from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.runs import RunConfig
-from slotwise.runs.target import Target
 from slotwise.schedule.costs import Powers
 from slotwise.setting.planning import divisors
 from slotwise.setting.slot_duration import powers_of_run
@@ -59,6 +59,8 @@ def recommend(
         InputError: a parameter is out of its range, or the folder has pilots of another run.
         Stopped: the observer asked to stop; the same call resumes.
     """
+    if config.end.target is not None:
+        raise InputError("stop_at", str(config.end.target), "omitted: runs are compared at the deadline")
     sizes = _group_sizes(config, group_sizes)
     question = Question(
         # The powers have the duration of a slot.

@@ -28,6 +28,7 @@ from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8
 from slotwise.learning.own_metric import MetricChoice, NoMetric
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, quantised_bits
+from slotwise.learning.target import AtDeadline, EndChoice
 from slotwise.learning.task import Task
 from slotwise.options import Range, Shorthand, declared, names_of, resolved
 from slotwise.options.checks import LARGEST, checked, whole
@@ -90,6 +91,7 @@ class RunConfig(Setting):
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
             set. Default: a hundredth of the deadline.
         metric: A metric of your own, if there is one.
+        end: Whether a target ends the run before its deadline.
     """
 
     shorthands: ClassVar[tuple[type[Shorthand], ...]] = (BitsPerSlot, FleetFile, RunSamplesPerSlot, RunCpu)
@@ -102,6 +104,7 @@ class RunConfig(Setting):
     bits: Annotated[int, Range(least=FEWEST_BITS, most=UNQUANTISED)] = UNQUANTISED
     evaluate_every: Annotated[int, Range(least=1, most=LARGEST)] | None = None
     metric: MetricChoice = NoMetric()  # noqa: RUF009
+    end: EndChoice = AtDeadline()  # noqa: RUF009
 
     def __post_init__(self) -> None:
         self._share_seed()

@@ -34,6 +34,7 @@ from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
 from slotwise.runs.data_identity import DataUse, changed_sources
 from slotwise.runs.saved_run import (
+    COMPLETE,
     FORMAT,
     SavedRun,
     Status,
@@ -199,7 +200,7 @@ class RunFolder:
 
     def points(self) -> list[Point]:
         """Read history.csv; there are no points before the first checkpoint."""
-        return read_points(self.path, is_finished=self.is_run and self.status == "finished")
+        return read_points(self.path, is_finished=self.is_run and self.status in COMPLETE)
 
     def history(self) -> History:
         """Return the points of the run, and its models if it still has a checkpoint."""

@@ -27,7 +27,8 @@ from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Costs, Powers, joules
 from slotwise.setting.slot_duration import powers_of_run, slot_seconds_of_run
 
-Status = Literal["running", "interrupted", "diverged", "finished"]
+Status = Literal["running", "interrupted", "diverged", "finished", "reached"]
+COMPLETE: tuple[Status, ...] = ("finished", "reached")  # at the deadline, or at the target
 FORMAT = 1
 FINAL_PART = 0.1
 # What a file that slotwise did not write may raise while it is read.
@@ -88,6 +89,11 @@ class SavedRun:
         return status
 
     @property
+    def is_complete(self) -> bool:
+        """True if the run has ended well: at its deadline, or at its target."""
+        return self.status in COMPLETE
+
+    @property
     def is_live(self) -> bool:
         """True for a run with real devices."""
         return "live_run" in self.description
@@ -112,7 +118,7 @@ class SavedRun:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """The evaluations in history.csv; there are none before the first checkpoint."""
-        return tuple(read_points(self.path, is_finished=self.status == "finished"))
+        return tuple(read_points(self.path, is_finished=self.is_complete))
 
     @property
     def last(self) -> Point | None:
@@ -163,11 +169,16 @@ class SavedRun:
             raise UserError(f"{self.path}: its history.csv and its run.json are not of the same run")
         return timeline
 
+    @property
+    def trained(self) -> Timeline:
+        """The part of `planned` that the run keeps to: all of it, unless a target ended the run."""
+        return self.planned.first(self.rounds) if self.status == "reached" else self.planned
+
     @cached_property
     def schedule(self) -> SavedSchedule:
         """Numbers of the timeline up to the last evaluation, as they were saved, or from `planned`."""
         saved = SavedSchedule.read(self.path, self.description, self.points)
-        return saved or SavedSchedule.of(self.planned, self.points)
+        return saved or SavedSchedule.of(self.trained, self.points)
 
     @property
     def sgd_steps(self) -> int:
@@ -175,11 +186,11 @@ class SavedRun:
         training, updates = self.config.training, self.schedule.totals.updates
         if isinstance(training.batching, FixedSteps):
             return training.batching.local_steps * updates
-        sizes, planned = self.config.device_sizes(), self.planned
-        slots = planned.received_at(planned.version).tolist()
+        sizes, trained = self.config.device_sizes(), self.trained
+        slots = trained.received_at(trained.version).tolist()
         cases = Counter(
             (sizes[device - 1], training.batch_size_at(slot))
-            for device, slot in zip(planned.device.tolist(), slots, strict=True)
+            for device, slot in zip(trained.device.tolist(), slots, strict=True)
         )
         return sum(count * training.batching.steps(*case) for case, count in cases.items())
 

@@ -29,7 +29,7 @@ from slotwise.schedule import Timeline
 from slotwise.setting.slow_link import simulate_run
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
-RunEnd = Literal["finished", "interrupted", "diverged", "failed"]
+RunEnd = Literal["finished", "reached", "interrupted", "diverged", "failed"]
 
 
 class Observer(TrainingObserver):
@@ -47,7 +47,7 @@ class RunResult(Displayable):
     """Result of a run.
 
     Attributes:
-        status: "finished", or "interrupted" if the observer ended it early.
+        status: "finished", "reached" if a target ended it, or "interrupted" if the observer did.
         history: Evaluations and models. The models of a finished run are missing if its checkpoints are.
         timeline: The schedule of the run.
         folder: The run folder.
@@ -129,8 +129,8 @@ def resume(
         raise UserError(f"{saved.path}: this is a live run; slotwise serve --resume continues it")
     if saved.diverged:
         raise UserError(f"{saved.path}: this run diverged; start a new one with other options")
-    if saved.status == "finished":
-        return RunResult("finished", run_folder.history(), config.simulate(), saved.path)
+    if saved.is_complete:
+        return RunResult(saved.status, run_folder.history(), config.simulate(), saved.path)
     if task_object is not None and task is None:
         raise UserError(f"{saved.path}: it trains a {task_object} made in Python; resume it with task=…")
     run_folder.refuse_changed_data(config)
@@ -218,6 +218,7 @@ class RunSession:
                 aggregation=rule,
                 workers=lambda _: workers,  # started above: workers that fail to start leave no folder behind
                 evaluate_every=config.slots_between_evaluations,
+                stop_at=config.end.target,
                 resume=resumed,
             )
             stack.enter_context(self._training)
@@ -229,10 +230,15 @@ class RunSession:
         self._stack.__exit__(*error)
 
     def train(self) -> RunResult:
-        """Train until the deadline, or until the observer stops it."""
+        """Train until the deadline or the target, or until the observer stops it."""
         history = follow(self._training, self._observer, lambda _: self._save_if_due())
-        status: Status = "finished" if self._training.finished else "interrupted"
-        return RunResult(status, history, self._timeline, self._folder.path)
+        return RunResult(self._status(), history, self._timeline, self._folder.path)
+
+    def _status(self) -> Literal["finished", "reached", "interrupted"]:
+        """Return how the training has ended."""
+        if self._training.reached:
+            return "reached"
+        return "finished" if self._training.finished else "interrupted"
 
     def _newest_checkpoint(self) -> History | None:
         """Return the state to continue from; refuse that of another run: files were exchanged."""
@@ -255,7 +261,7 @@ class RunSession:
                 attack = self._config.options()["attack"]
                 self._observer.notice(f"attackers ({attack}): device {', '.join(map(str, attackers))}")
             yield
-            end = "finished" if self._folder.status == "finished" else "interrupted"
+            end = self._status()
         except Diverged:
             end = "diverged"
             raise
@@ -281,7 +287,8 @@ class RunSession:
             self._save_before(error)
             raise
         else:
-            self._save_all(training.history(), "finished" if training.finished else "interrupted")
+            history = training.history()  # waits for evaluations, which may reach the target
+            self._save_all(history, self._status())
 
     def _save_before(self, error: BaseException) -> None:
         """Save the state before an error as interrupted, so that the run can be resumed without its cause.

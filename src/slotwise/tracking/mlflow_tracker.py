@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 STATUS: dict[RunEnd, str] = {
     "finished": "FINISHED",
+    "reached": "FINISHED",
     "interrupted": "KILLED",
     "diverged": "FAILED",
     "failed": "FAILED",

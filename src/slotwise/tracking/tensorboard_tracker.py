@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 FOLDER = "tensorboard"
 # TensorBoard keeps the first status it reads, so a run that may be resumed has none.
-STATUS: dict[RunEnd, str] = {"finished": "STATUS_SUCCESS", "diverged": "STATUS_FAILURE"}
+STATUS: dict[RunEnd, str] = {
+    "finished": "STATUS_SUCCESS",
+    "reached": "STATUS_SUCCESS",
+    "diverged": "STATUS_FAILURE",
+}
 
 
 class TensorboardTracker(Tracker):

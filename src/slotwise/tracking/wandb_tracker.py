@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slotwise.runs import RunFolder
 
 # wandb shows a run with code 255 as killed and one with another code than 0 as failed.
-EXIT_CODES: dict[RunEnd, int] = {"finished": 0, "interrupted": 255, "diverged": 1, "failed": 1}
+EXIT_CODES: dict[RunEnd, int] = {"finished": 0, "reached": 0, "interrupted": 255, "diverged": 1, "failed": 1}
 
 
 class WandbTracker(Tracker):

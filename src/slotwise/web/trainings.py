@@ -23,7 +23,7 @@ KEPT = 20  # trainings in the page; folders stay
 STOP_SECONDS = 20.0  # for the last checkpoint
 PROGRESS_INTERVAL = 0.2  # seconds between two reports of progress
 NICENESS = 5  # the pages that are being looked at come first
-OVER = ("finished", "interrupted", "diverged", "refused", "failed")
+OVER = ("finished", "reached", "interrupted", "diverged", "refused", "failed")
 
 
 @dataclass

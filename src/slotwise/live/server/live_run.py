@@ -22,7 +22,7 @@ from slotwise.live.server.aggregator import NotFinite
 from slotwise.live.server.events import EventLog, LiveObserver, LiveView
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.live_results import Comparison, Evaluator, LiveFiles
-from slotwise.live.server.live_status import StatusWriter
+from slotwise.live.server.live_status import LiveEnd, StatusWriter
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
@@ -32,7 +32,6 @@ from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
 from slotwise.options import loaded
 from slotwise.runs import RunFolder
-from slotwise.runs.saved_run import Status
 from slotwise.schedule import Scheduler
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
@@ -46,7 +45,7 @@ Trouble = Literal["superseded"]
 class LiveOutcome:
     """Outcome of a live run."""
 
-    status: Status  # finished, interrupted or diverged
+    status: LiveEnd
     state: LiveState  # the last one
     comparison: Comparison | None  # None before the first round
     trouble: Trouble | None = None  # why the run was interrupted without being asked to
@@ -181,7 +180,9 @@ class _LiveRun:
         await channel.subscribe(topics.from_device("+", "+"), topics.to_all("call"))
         return monitor, rounds
 
-    async def _gather_and_play(self, devices: DeviceMonitor, rounds: RoundDriver, *, resumed: bool) -> Status:
+    async def _gather_and_play(
+        self, devices: DeviceMonitor, rounds: RoundDriver, *, resumed: bool
+    ) -> LiveEnd:
         state, expected = self._state, self._config.channel.devices
         fields = {"run": self._files.run_id, "devices": expected, "rounds": self._timeline.rounds}
         self._log.info("resumed" if resumed else "announced", round=state.round, **fields)
@@ -203,7 +204,7 @@ class _LiveRun:
 
     # While it runs
 
-    async def _ending(self, playing: asyncio.Task[Status], *beside: asyncio.Task[None]) -> Status | None:
+    async def _ending(self, playing: asyncio.Task[LiveEnd], *beside: asyncio.Task[None]) -> LiveEnd | None:
         """Wait for the end; None if it comes in the middle of a round, when asked or superseded.
 
         The tasks ``beside`` it have no end: if one of them fails, its error is raised.
@@ -266,7 +267,7 @@ class _LiveRun:
             await self._clock.wait([ending], STOP_POLL)
         ending.cancel()
 
-    async def _close(self, state: LiveState, status: Status, **more: Any) -> LiveOutcome:
+    async def _close(self, state: LiveState, status: LiveEnd, **more: Any) -> LiveOutcome:
         """Save the last state and everything that is reported of the run."""
         if self._saving is not None:
             # Two saves at once would write and remove the same files.

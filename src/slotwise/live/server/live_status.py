@@ -24,7 +24,8 @@ FORMAT = 1
 FILE = "status.json"
 INTERVAL = 2.0  # seconds between two versions of the file
 
-Phase = Literal["waiting for devices", "running", "finished", "interrupted", "diverged"]
+LiveEnd = Literal["finished", "interrupted", "diverged"]
+Phase = Literal["waiting for devices", "running", LiveEnd]
 DeviceState = Literal["computing", "ready", "sending", "waiting", "absent", "excluded"]
 HEARTBEAT = 30.0  # seconds after which the file is written again though nothing has changed
 SUMMARY_INTERVAL = 10.0  # seconds between two summaries that are logged as information; others are details

@@ -99,6 +99,8 @@ class LivePlan:
             raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
         if config.channel.sub_channels > 1:
             raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
+        if config.end.target is not None:
+            raise InputError("stop_at", str(config.end.target), "omitted: a live run ends at its deadline")
         timeline = config.simulate()
         if len(timeline.lost):
             lost = f"{len(timeline.lost):,} uplinks would be lost"

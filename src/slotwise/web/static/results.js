@@ -152,7 +152,7 @@
    *  unfinished seed only if there are no others. A seed that was trained twice counts once. */
   const telling = () => {
     const sets = {};
-    const isEnded = run => run.status === "finished" && run.loss !== null, ended = runs => runs.filter(isEnded);
+    const isEnded = run => ["finished", "reached"].includes(run.status) && run.loss !== null, ended = runs => runs.filter(isEnded);
     for (const run of visible().filter(isWhole)) {
       const lines = sets[["data", "data_folder", "devices", "deadline"].map(name => run.options[name])] ||= {}, seeds = lines[run.line] ||= {};
       if (!seeds[run.seeds] || !isEnded(seeds[run.seeds])) seeds[run.seeds] = run;

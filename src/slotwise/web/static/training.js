@@ -38,7 +38,7 @@
     const older = trainings.filter(one => one.options.schedule === training.options.schedule && one.number < training.number);
     return sw.boot.dashes[older.length % sw.boot.dashes.length];
   };
-  const over = training => ["finished", "interrupted", "diverged", "refused", "failed"].includes(training.status);
+  const over = training => ["finished", "reached", "interrupted", "diverged", "refused", "failed"].includes(training.status);
 
   const row = training => {
     const last = training.points.at(-1), options = training.options;

@@ -1,14 +1,15 @@
-"""Target: a training loss or a test accuracy to reach, and when a curve reaches it."""
+"""Target: a training loss or a test accuracy to reach, when a curve reaches it, and runs that stop there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Annotated, Literal, Protocol, TypeVar, get_args
 
 from slotwise.base.errors import InputError
-from slotwise.options.checks import checked
+from slotwise.options import Either
+from slotwise.options.checks import Value, checked
 from slotwise.options.option_text import read_number
 
 Quantity = Literal["loss", "accuracy"]
@@ -38,13 +39,13 @@ class Target:
             raise InputError("target", self, TARGETS)
 
     @classmethod
-    def parse(cls, text: str) -> Target:
-        """Read a target such as ``accuracy=0.9`` or ``loss=0.2``."""
+    def parse(cls, text: str, parameter: str = "target") -> Target:
+        """Read a target such as ``accuracy=0.9`` or ``loss=0.2``; an error names the parameter."""
         quantity, _, number = text.partition("=")
         try:
-            return cls(checked("target", quantity, Quantity), read_number(number))
+            return cls(checked(parameter, quantity, Quantity), read_number(number))
         except ValueError:  # an InputError is one, too
-            raise InputError("target", text, TARGETS) from None
+            raise InputError(parameter, text, TARGETS) from None
 
     def __str__(self) -> str:
         return f"{self.quantity}={self.value:g}"
@@ -54,3 +55,36 @@ class Target:
         if self.quantity == "accuracy":
             return next((point for point in points if point.accuracy >= self.value), None)
         return next((point for point in points if point.loss <= self.value), None)
+
+
+@dataclass(frozen=True)
+class AtDeadline:
+    """The usual case: a run is trained until its deadline."""
+
+    @property
+    def target(self) -> None:
+        """No target ends it earlier."""
+        return
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtTarget(Value):
+    """A run ends with the first evaluation that reaches a target, or at the deadline.
+
+    Attributes:
+        stop_at: End the run with the first evaluation that reaches accuracy=X or loss=X.
+    """
+
+    stop_at: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Target.parse(self.stop_at, "stop_at")  # called for its check
+
+    @property
+    def target(self) -> Target:
+        """The target to reach."""
+        return Target.parse(self.stop_at, "stop_at")
+
+
+EndChoice = Annotated[AtDeadline | AtTarget, Either((AtDeadline, AtTarget))]
