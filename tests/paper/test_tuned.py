@@ -62,6 +62,28 @@ def test_a_method_that_always_diverges_ends_at_the_last_step_of_the_search() -> 
     assert min(trial.power for trial in trained) == tuned.FEWEST_POWER
 
 
+def test_steps_at_which_the_model_only_guesses_are_left_towards_smaller_ones() -> None:
+    def loss(trial: Trial) -> float:
+        return 2.31 if trial.power == 8 else 2.32 if trial.power > 3 else 1 + abs(trial.power - 1)
+
+    assert choose(METHOD, loss) == Choice(1)
+
+
+def test_pilots_come_first_and_methods_between_the_schedules_last() -> None:
+    def loss(trial: Trial) -> float | None:
+        return None if trial.method != METHOD else abs(trial.power - 5) if trial.deadline == 10_000 else None
+
+    trials = needed(METHODS, loss)
+    stages = [(trial.method in tuned.METHODS_BETWEEN, trial.deadline) for trial in trials]
+    assert stages == sorted(stages)
+    assert {trial.method for trial in trials} == set(METHODS)
+
+
+def test_the_first_guess_of_a_step_falls_with_the_staleness() -> None:
+    guesses = {method.staleness: tuned.first_guess(method) for method in METHODS}
+    assert [guesses[staleness] for staleness in (0, 1, 5, 9, 25, 99)] == [8, 7, 5, 4, 2, 1]
+
+
 def test_the_smaller_of_two_equal_steps_is_chosen() -> None:
     trials = {power: Trial(METHOD, power, 0, 1) for power in range(5)}
     losses = {0: 3.0, 1: 1.0, 2: 1.0, 3: 1.0, 4: 3.0}
@@ -90,7 +112,7 @@ SMALL = (
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuned, "PILOT_POWERS", range(4, 7))
+    monkeypatch.setattr(tuned, "GUESS_WITHOUT_STALENESS", tuned.step_size(5))
     monkeypatch.setattr(tuned, "FEWEST_POWER", 4)
     monkeypatch.setattr(tuned, "MOST_POWER", 6)
     monkeypatch.setattr(tuned, "PILOT_DEADLINE", 120)

@@ -1,13 +1,17 @@
 """The tuned study: every schedule and group size with the step size that suits it best.
 
-The rule was fixed before the runs. Step sizes are `FIRST_STEP` times powers of two. For each method:
+The rule was fixed before the results. Step sizes are `FIRST_STEP` times powers of two. For each method:
 
-1. Pilots of `PILOT_DEADLINE` slots with the tuning seed, one for each step of `PILOT_POWERS`.
+1. Pilots of `PILOT_DEADLINE` slots with the tuning seed: the step of `first_guess` and its two neighbours.
 2. Runs of full length with the tuning seed: the best step of the pilots and its two neighbours.
 3. Runs of full length with the judging seeds, which are others, at the best step of the second stage.
 
 The best step has the lowest final training loss; a run that diverged has an infinite one. Where the best step
-is the smallest or the largest that was tried, the next one is tried too, so that no edge of a grid is chosen.
+is the smallest or the largest that was tried, the next one is tried too, so that no edge of a grid is chosen;
+where no run of a search has a loss below that of guessing, the next smaller one is tried.
+
+A first version of the rule had a pilot for each of ten steps, from 0.0005 to 0.256. It was replaced, before
+any run of full length, because a search needs half as many pilots.
 """
 
 from __future__ import annotations
@@ -15,14 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import product
+from math import floor, log, log2, pi, sin
 from typing import Any, NamedTuple
 
 from slotwise.batch.job import Run, as_trained, free_delay
 from slotwise.runs import RunConfig
 
 FIRST_STEP = 0.0005
-PILOT_POWERS = range(10)  # 0.0005 to 0.256
+GUESS_WITHOUT_STALENESS = 0.128
+GUESSING = log(10)  # training loss of a model that finds ten labels equally probable
 FEWEST_POWER, MOST_POWER = -6, 14  # no search goes further
 PILOT_DEADLINE, DEADLINE = 10_000, 50_000
 PILOT_INTERVAL, INTERVAL = 500, 500  # slots between evaluations
@@ -104,23 +110,42 @@ def between_schedules(group_size: int, staleness: Iterable[int], devices: int = 
         yield Method(f"d={rounds} S={group_size}", f"d={rounds}", group_size, others)
 
 
-def _schedule(schedule: str, group_sizes: Iterable[int]) -> Iterator[Method]:
-    for size in group_sizes:
+def _schedules(schedules: Iterable[str], group_sizes: Iterable[int]) -> Iterator[Method]:
+    for size, schedule in product(group_sizes, schedules):
         yield Method(f"{schedule} S={size}", schedule, size, (("schedule", schedule),))
 
 
-# At S=50 no delay is free, so idfl is async; at S=100 both are sync.
-METHODS: tuple[Method, ...] = (
-    *_schedule("sync", (1, 5, 10, 25, 50, 100)),
-    *_schedule("async", (1, 5, 10, 25, 50)),
-    *_schedule("idfl", (1, 5, 10, 25)),
-    *between_schedules(1, (5, 12, 50)),
-    *between_schedules(5, (2, 5, 14)),
-    *between_schedules(10, (1, 3, 7)),
+# In the order of training. At S=50 no delay is free, so idfl is async; at S=100 both are sync.
+MAIN_METHODS: tuple[Method, ...] = (
+    *_schedules(("sync", "idfl", "async"), (10, 5)),
+    *_schedules(("sync", "async"), (50,)),
+    *_schedules(("sync", "idfl", "async"), (25, 1)),
+    *_schedules(("sync",), (100,)),
 )
+METHODS_BETWEEN: tuple[Method, ...] = (
+    *between_schedules(10, (1, 3, 7)),
+    *between_schedules(5, (2, 5, 14)),
+    *between_schedules(1, (5, 12, 50)),
+)
+METHODS = MAIN_METHODS + METHODS_BETWEEN
 
 
-def pilots(method: Method, powers: Iterable[int] = PILOT_POWERS) -> Iterator[Trial]:
+def first_guess(method: Method) -> int:
+    """Return the power of the step that the pilots begin around, from the staleness d alone.
+
+    A quadratic with updates d rounds old is stable for steps in proportion to sin(π/(2(2d+1))).
+    """
+    step = GUESS_WITHOUT_STALENESS * sin(pi / (2 * (2 * method.staleness + 1)))
+    power = floor(log2(step / FIRST_STEP) + 1e-9)  # with a margin for rounding
+    return min(max(power, FEWEST_POWER), MOST_POWER)
+
+
+def around(power: int) -> range:
+    """Return a power and its neighbours, as far as a search may go."""
+    return range(max(power - 1, FEWEST_POWER), min(power + 1, MOST_POWER) + 1)
+
+
+def pilots(method: Method, powers: Iterable[int]) -> Iterator[Trial]:
     """Yield the pilots of a method."""
     return (Trial(method, power, TUNING_SEED, PILOT_DEADLINE) for power in powers)
 
@@ -147,12 +172,12 @@ def search(trials: Callable[[Iterable[int]], Iterable[Trial]], start: Sequence[i
     powers = list(start)
     while True:
         tried = list(trials(powers))
-        losses = {trial.power: loss(trial) for trial in tried}
-        if missing := tuple(trial for trial in tried if losses[trial.power] is None):
+        if missing := tuple(trial for trial in tried if loss(trial) is None):
             return Choice(None, missing)
+        losses = {trial.power: loss(trial) or 0.0 for trial in tried}
         best = min(powers, key=lambda power: (losses[power], power))
-        if best == powers[0] > FEWEST_POWER:
-            powers.insert(0, best - 1)
+        if powers[0] > FEWEST_POWER and (best == powers[0] or not losses[best] < GUESSING):
+            powers.insert(0, powers[0] - 1)
         elif best == powers[-1] < MOST_POWER:
             powers.append(best + 1)
         else:
@@ -161,16 +186,19 @@ def search(trials: Callable[[Iterable[int]], Iterable[Trial]], start: Sequence[i
 
 def choose(method: Method, loss: Loss) -> Choice:
     """Return the step that a method is judged with, or the trials of its next stage."""
-    first = search(lambda powers: pilots(method, powers), PILOT_POWERS, loss)
+    first = search(lambda powers: pilots(method, powers), around(first_guess(method)), loss)
     if first.power is None:
         return first
-    near = range(max(first.power - 1, FEWEST_POWER), min(first.power + 1, MOST_POWER) + 1)
-    return search(lambda powers: tuning(method, powers), near, loss)
+    return search(lambda powers: tuning(method, powers), around(first.power), loss)
 
 
-def needed(methods: Iterable[Method], loss: Loss) -> tuple[Trial, ...]:
-    """Return the trials to train next; none if every method has been judged."""
-    return tuple(chain.from_iterable(_needed(method, loss) for method in methods))
+def needed(methods: Sequence[Method], loss: Loss) -> tuple[Trial, ...]:
+    """Return the trials to train next, in order; none if every method has been judged.
+
+    Pilots come first, and methods between the schedules after all others.
+    """
+    trials = [trial for method in methods for trial in _needed(method, loss)]
+    return tuple(sorted(trials, key=lambda trial: (trial.method in METHODS_BETWEEN, trial.deadline)))
 
 
 def _needed(method: Method, loss: Loss) -> Iterable[Trial]:

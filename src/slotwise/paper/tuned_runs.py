@@ -20,6 +20,7 @@ from slotwise.paper.tuned import METHODS, Method, Trial, needed
 from slotwise.runs.saved_run import SavedRun
 
 ENDED = ("finished", "diverged")
+TRIALS_AT_ONCE = 4  # few, because what is trained next depends on them
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def tune(
         while (trials := needed(methods, histories.loss)) and not failures and not asked.wants_stop():
             if _keep_ended(folder, histories, trials):
                 continue
-            jobs = [Job(trial.run(), run_work(trial.run().config)) for trial in trials]
+            next_trials = trials[: max(TRIALS_AT_ONCE, workers or 0)]
+            jobs = [Job(trial.run(), run_work(trial.run().config)) for trial in next_trials]
             failed = run_jobs(folder, jobs, executor or ProcessExecutor(workers), observer)
             _keep_ended(folder, histories, trials)
             failures = tuple(failure for failure in failed if not _diverged(folder, failure))
