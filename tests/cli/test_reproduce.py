@@ -46,6 +46,21 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
+def test_the_tuned_study_writes_its_page_if_nothing_is_left_to_train(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slotwise.paper.tuned_runs.needed", lambda *_: ())
+    out = tmp_path / "tuned"
+    assert call("tuned", "--out", out) == (0, f"page: {out / 'tuned.md'}\n", "")
+    assert "![Training loss of the pilots" in (out / "tuned.md").read_text(encoding="utf-8")
+    assert not (out / "runs").exists()
+    code, _, error = call("mnist", "--out", out)
+    assert (code, "reproduce tuned" in error or "another folder" in error or "new or empty" in error) == (
+        2,
+        True,
+    )
+
+
 def test_a_quick_look_leaves_runs_figures_and_a_report(finished: Path) -> None:
     names = sorted(path.name for path in (finished / "runs").iterdir())
     assert names == sorted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.base.errors import InputError, UserError
+from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.base.signals import stop_on_signals
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
 from slotwise.cli.flags import (
@@ -116,6 +117,7 @@ def results_table(results: BatchResults) -> Table:
     return table
 
 
+TUNED = "tuned"  # the study of `paper.tuned`
 TRAINED = panel("Experiments")
 SETTINGS = (
     Flag(
@@ -131,7 +133,7 @@ SETTINGS = (
 )
 NAMES = Parameter(
     help="all, a study (mnist, mnist-model-average, cifar10, cifar10-iid, readings, remedies, …) or single "
-    "experiments (async-mnist, tradeoff, …). Default: all."
+    "experiments (async-mnist, tradeoff, …); or tuned, alone: every method with its best step. Default: all."
 )
 QUICK = Parameter(
     help="In about a minute: train the first slots of six published runs again and compare; the page shows "
@@ -159,6 +161,8 @@ def reproduce(
     from slotwise.batch.jobs import FETCH_CIFAR10  # noqa: PLC0415
     from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415
 
+    if TUNED in names:
+        return _tuned(names, {"quick": quick, **options}, out, quiet=quiet)
     powers = take_powers(options)
     try:
         with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
@@ -176,3 +180,24 @@ def reproduce(
         print("interrupted; the same command resumes", file=sys.stderr)
         return INTERRUPTED
     return SOME_FAILED if made.failures else 0
+
+
+def _tuned(names: Sequence[str], options: Mapping[str, Any], out: Path, *, quiet: bool) -> int:
+    """Train what is missing of the tuned study and write its page; its seeds and slots are fixed."""
+    from slotwise.paper.tuned_page import write_page  # noqa: PLC0415
+    from slotwise.paper.tuned_runs import tune  # noqa: PLC0415
+
+    if len(names) > 1:
+        raise UserError(f"{TUNED} is a study of its own; give its name alone")
+    for name, value in options.items():
+        if name != WORKERS.name and value is not False:
+            raise NoEffectError(name, value, f"for {TUNED}, whose seeds and slots are fixed")
+    with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
+        done = tune(out, workers=options.get(WORKERS.name), observer=progress)
+    for failure in done.failures:
+        print(f"{failure.run.name}: {failure.reason}", file=sys.stderr)
+    print(f"page: {write_page(done.path, done.histories)}")
+    if stop.requested:
+        print("interrupted; the same command resumes", file=sys.stderr)
+        return INTERRUPTED
+    return SOME_FAILED if done.failures else 0

@@ -54,9 +54,15 @@ class TrainedCurve:
 
 @dataclass
 class Histories:
-    """The curves of a folder, by trial; files are read when they are first needed."""
+    """The curves of a folder, by trial; files are read when they are first needed.
+
+    Attributes:
+        folder: Folder that curves are added to; it need not exist.
+        earlier: Folder of curves that were trained before; it is only read.
+    """
 
     folder: Path
+    earlier: Path | None = None
     _known: dict[str, dict[Key, TrainedCurve]] = field(default_factory=dict)
 
     def curve(self, trial: Trial) -> TrainedCurve | None:
@@ -79,19 +85,31 @@ class Histories:
         self._of(trial.method.name)[key] = TrainedCurve(trial.deadline, saved.status, points)
         self._write(trial.method.name)
 
-    def _path(self, method: str) -> Path:
-        return self.folder / f"{method.replace(' ', '-').replace('=', '')}.csv"
+    def add_all(self, others: Histories, methods: Iterable[str]) -> None:
+        """Add all curves that others have of some methods, and write the files of these methods."""
+        for method in methods:
+            if found := others.of(method):
+                self._of(method).update(found)
+                self._write(method)
 
     def _of(self, method: str) -> dict[Key, TrainedCurve]:
         if method not in self._known:
-            path = self._path(method)
-            self._known[method] = _read(path) if path.is_file() else {}
+            folders = [folder for folder in (self.earlier, self.folder) if folder is not None]
+            paths = [folder / _file_name(method) for folder in folders]
+            read = [_read(path) for path in paths if path.is_file()]
+            self._known[method] = {key: curve for curves in read for key, curve in curves.items()}
         return self._known[method]
 
     def _write(self, method: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         rows = (_rows(key, curve) for key, curve in sorted(self._known[method].items()))
-        write_atomically(self._path(method), csv_text(COLUMNS, (row for some in rows for row in some)))
+        write_atomically(
+            self.folder / _file_name(method), csv_text(COLUMNS, (row for some in rows for row in some))
+        )
+
+
+def _file_name(method: str) -> str:
+    return f"{method.replace(' ', '-').replace('=', '')}.csv"
 
 
 def _shortened(point: Point) -> Point:

@@ -184,9 +184,14 @@ def search(trials: Callable[[Iterable[int]], Iterable[Trial]], start: Sequence[i
             return Choice(best)
 
 
+def choose_pilot(method: Method, loss: Loss) -> Choice:
+    """Return the best step of the pilots of a method, or the pilots to train next."""
+    return search(lambda powers: pilots(method, powers), around(first_guess(method)), loss)
+
+
 def choose(method: Method, loss: Loss) -> Choice:
     """Return the step that a method is judged with, or the trials of its next stage."""
-    first = search(lambda powers: pilots(method, powers), around(first_guess(method)), loss)
+    first = choose_pilot(method, loss)
     if first.power is None:
         return first
     return search(lambda powers: tuning(method, powers), around(first.power), loss)

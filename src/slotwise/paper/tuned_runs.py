@@ -1,7 +1,8 @@
 """`tune`: train what the tuned study needs next, stage after stage, and keep the curves.
 
-histories/ has the curves of everything that has ended; runs/ has the run folders, from which an interrupted
-training resumes and which can be deleted once their curves are kept.
+The curves that the package contains are not trained again. histories/ has those of everything else that has
+ended; runs/ has the run folders, from which an interrupted training resumes and which can be deleted once
+their curves are kept.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from slotwise.paper.tuned import METHODS, Method, Trial, needed
 from slotwise.runs.saved_run import SavedRun
 
 ENDED = ("finished", "diverged")
+TRAINED = Path(__file__).parent / "tuned_curves"
+"""The curves that the package contains."""
 TRIALS_AT_ONCE = 4  # few, because what is trained next depends on them
 
 
@@ -56,7 +59,8 @@ def tune(
         observer: Callbacks; it may ask to stop early.
     """
     folder = BatchFolder(Path(out), "slotwise reproduce tuned", "tuned.json")
-    histories, asked = Histories(folder.path / "histories"), BaseObserver.of(observer)
+    histories = Histories(folder.path / "histories", TRAINED)
+    asked = BaseObserver.of(observer)
     failures: tuple[Failure, ...] = ()
     with folder.locked():
         folder.write_manifest({"methods": [method.name for method in methods]})

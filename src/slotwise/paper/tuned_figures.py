@@ -1,0 +1,160 @@
+"""Figures of the tuned study: loss against step, best step against staleness, and the judged runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
+
+from slotwise.base.files import write_atomically
+from slotwise.paper.histories import TrainedCurve
+from slotwise.paper.tuned import DEADLINE, GUESS_WITHOUT_STALENESS, PILOT_DEADLINE, step_size
+from slotwise.paper.tuned_results import TunedMethod, by_group_size, sine, with_pilots
+from slotwise.report.colours import BLACK, PINK, SCHEDULE_COLOURS, Colour, size_colour
+from slotwise.report.figure_style import StyledFigure, figure_file
+
+PANEL_WIDTH, PANEL_HEIGHT = 3.3, 2.9  # inches
+TOP = 3.0  # of loss axes: above, a run is no better than guessing
+LETTERS = "abcdefgh"
+Statistic = Callable[[TrainedCurve], float]
+
+
+def draw_figures(folder: Path, methods: Sequence[TunedMethod]) -> tuple[str, ...]:
+    """Draw the figures that there are runs for, as PNG and PDF; return their names."""
+    figures = {"steps": _steps(methods), "staleness": _staleness(methods), "judged": _judged(methods)}
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = {name: figure for name, figure in figures.items() if figure is not None}
+    for name, figure in drawn.items():
+        for kind in ("png", "pdf"):
+            write_atomically(folder / f"{name}.{kind}", figure_file(figure, kind, dpi=150))
+    return tuple(drawn)
+
+
+def _steps(methods: Sequence[TunedMethod]) -> StyledFigure | None:
+    """Return the losses of pilots and tuning runs against the step, a panel for each group size."""
+    sizes = by_group_size(one for one in methods if one.pilots)
+    if not sizes:
+        return None
+    figure, panels = _figure(len(sizes), share=True)
+    for letter, axes, (size, own) in zip(LETTERS, panels, sizes.items(), strict=False):
+        for one in own:
+            _draw_losses(axes, one)
+        axes.set(xlabel="step size", title=f"({letter}) S={size}")
+        _log_axes(axes)
+        axes.set_ylim(top=TOP)
+    panels[0].set_ylabel("final training loss")
+    looks = {one.schedule: _colour(one) for own in sizes.values() for one in own}
+    handles = [
+        Line2D([], [], color=look.light, marker=look.marker, label=name) for name, look in looks.items()
+    ]
+    lengths = {f"T={PILOT_DEADLINE:,}": ("white", "--"), f"T={DEADLINE:,}": ("#555555", "-")}
+    handles += [
+        Line2D([], [], color="#555555", marker="o", mfc=face, ls=dashes, label=label)
+        for label, (face, dashes) in lengths.items()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 * min(len(sizes), 3), frameon=False)
+    return figure
+
+
+def _draw_losses(axes: Axes, one: TunedMethod) -> None:
+    """Draw the pilots with hollow markers and dashed lines, the tuning runs with full ones."""
+    look = _colour(one)
+    for curves, face, dashes in ((one.pilots, "white", "--"), (one.tuning, look.light, "-")):
+        known = {p: curve.final_loss for p, curve in curves.items() if isfinite(curve.final_loss)}
+        steps = [step_size(power) for power in known]
+        axes.plot(
+            steps, [*known.values()], dashes, color=look.light, marker=look.marker, mfc=face, ms=5, lw=1.2
+        )
+
+
+def _staleness(methods: Sequence[TunedMethod]) -> StyledFigure | None:
+    """Return the best steps of the pilots against d, next to the formula."""
+    sizes = by_group_size(with_pilots(methods))
+    if not sizes:
+        return None
+    figure, (axes,) = _figure(1, width=5.2)
+    ages = np.arange(100)
+    formula = [GUESS_WITHOUT_STALENESS * sine(int(age)) for age in ages]
+    axes.plot(ages + 1, formula, color="#777777", lw=1.2, label="0.128·sin(π/(2(2d+1))), the first guess")
+    for size, own in sizes.items():
+        look = size_colour(size)
+        places = [one.method.staleness + 1 for one in own]
+        steps = [step_size(one.pilot_power or 0) for one in own]
+        axes.plot(places, steps, ":", color=look.light, marker=look.marker, ms=6, label=f"S={size}")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="d + 1, with d the staleness in rounds",
+        ylabel="best step (pilots)",
+    )
+    _log_axes(axes)
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _judged(methods: Sequence[TunedMethod]) -> StyledFigure | None:
+    """Return loss and accuracy of the judged runs against the group size, with bands over the seeds."""
+    judged = [one for one in methods if one.judged and one.schedule in SCHEDULE_COLOURS]
+    if not judged:
+        return None
+    figure, (losses, accuracies) = _figure(2)
+    for schedule in SCHEDULE_COLOURS:
+        own = [one for one in judged if one.schedule == schedule]
+        _draw_band(losses, own, lambda curve: curve.final_loss)
+        _draw_band(accuracies, own, lambda curve: 100 * curve.final_accuracy)
+    losses.set(xlabel="group size S", ylabel="training loss", title="(a)")
+    accuracies.set(xlabel="group size S", ylabel="test accuracy (%)", title="(b)")
+    _log_axes(losses)
+    accuracies.set_xscale("log")
+    accuracies.xaxis.set_major_formatter("{x:g}")
+    losses.legend(frameon=False)
+    return figure
+
+
+def _draw_band(axes: Axes, own: Sequence[TunedMethod], statistic: Statistic) -> None:
+    """Draw the mean over the judging seeds, and bars from the lowest to the highest."""
+    if not own:
+        return
+    look, sizes = _colour(own[0]), [one.method.group_size for one in own]
+    values = [[statistic(curve) for curve in one.judged] for one in own]
+    means = [fmean(seeds) for seeds in values]
+    below = [mean - min(seeds) for mean, seeds in zip(means, values, strict=True)]
+    above = [max(seeds) - mean for mean, seeds in zip(means, values, strict=True)]
+    axes.errorbar(
+        sizes, means, [below, above], color=look.light, marker=look.marker, capsize=3, label=own[0].schedule
+    )
+
+
+def _log_axes(axes: Axes) -> None:
+    """Make both axes logarithmic, with plain numbers at 1, 2 and 5 times powers of ten."""
+    axes.set(xscale="log", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+
+
+def _colour(one: TunedMethod) -> Colour:
+    """Return the colour of a schedule; delays in between differ in their markers only."""
+    if one.schedule in SCHEDULE_COLOURS:
+        return SCHEDULE_COLOURS[one.schedule]
+    return (PINK if one.method.staleness % 2 else BLACK)._replace(marker=f"${one.method.staleness}$")
+
+
+def _figure(
+    panels: int, width: float = PANEL_WIDTH, *, share: bool = False
+) -> tuple[StyledFigure, list[Axes]]:
+    figure = StyledFigure(
+        figsize=(width * min(panels, 3), PANEL_HEIGHT * -(-panels // 3) + 0.5), layout="constrained"
+    )
+    grid = figure.subplots(-(-panels // 3), min(panels, 3), squeeze=False, sharey=share)
+    axes = list(grid.flat)
+    for empty in axes[panels:]:
+        empty.set_visible(False)
+    return figure, axes[:panels]

@@ -1,0 +1,31 @@
+"""The page of the tuned study is what the curves in the package say."""
+
+from doc_pages import ROOT
+
+from slotwise.paper.histories import Histories
+from slotwise.paper.tuned import DEADLINE, JUDGING_SEEDS, METHODS, PILOT_DEADLINE, TUNING_SEED
+from slotwise.paper.tuned_page import FIGURES, page_text
+from slotwise.paper.tuned_results import tuned_methods
+from slotwise.paper.tuned_runs import TRAINED
+
+DOCS = ROOT / "docs"
+
+
+def test_every_number_of_the_page_is_computed_from_the_curves() -> None:
+    drawn = sorted(path.stem for path in (DOCS / FIGURES).glob("*.png"))
+    text = page_text(tuned_methods(Histories(TRAINED)), {name: f"{FIGURES}/{name}.png" for name in drawn})
+    assert (DOCS / "tuned.md").read_text(encoding="utf-8") == text
+
+
+def test_curves_are_of_tuning_and_judging_seeds_and_small() -> None:
+    files = sorted(TRAINED.iterdir())
+    histories = Histories(TRAINED)
+    known = [key for method in METHODS for key in histories.of(method.name)]
+    assert len({method.name for method in METHODS if histories.of(method.name)}) == len(files)
+    for _, seed, deadline in known:
+        assert (seed, deadline) in {
+            (TUNING_SEED, PILOT_DEADLINE),
+            *((s, DEADLINE) for s in (TUNING_SEED, *JUDGING_SEEDS)),
+        }
+    assert max(path.stat().st_size for path in files) <= 300_000
+    assert sum(path.stat().st_size for path in files) <= 12_000_000
