@@ -67,6 +67,14 @@ def test_a_device_that_reports_no_seconds_is_measured_from_the_broadcast_on(tmp_
     assert sw.calibrate(live_folder(tmp_path / "run", rows, slot_ms=100)).compute_slots == (3, 3, 3)
 
 
+def test_what_a_device_says_is_bounded_by_what_the_server_measured(tmp_path):
+    rows = turn(1, 0.1, 0.05) + turn(2, 2e8, 0.05, ready=0.3) + turn(3, 0.2, 0.05)
+    unmeasured = "2,1,1,1,999999999.000000,,0.050000,0\n"
+    found = sw.calibrate(live_folder(tmp_path / "run", rows + unmeasured, slot_ms=100), quantile=1.0)
+    assert found.compute_slots == (1, 3, 2)
+    assert found.broadcast_slots == 1
+
+
 def test_lines_that_are_cut_off_or_of_no_device_are_left_out(tmp_path):
     rows = ROWS + turn(9, 5.0, 5.0) + "1,0,0,zero,,,,0\n" + "2,0,0,0,0.2"
     found = sw.calibrate(live_folder(tmp_path / "run", rows, slot_ms=50))

@@ -1,13 +1,15 @@
-"""Event streams: the newest state, signs of life between, and a limit to their number."""
+"""Event streams: the newest state, signs of life between, and a limit to their number; and redirects."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.responses import StreamingResponse
 
 from slotwise.web import guard
-from slotwise.web.guard import Changes, EventStreams
+from slotwise.web.guard import Changes, EventStreams, Guard
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +54,23 @@ def test_too_many_streams_are_refused_until_one_ends(monkeypatch: pytest.MonkeyP
         return refused, streams.response().status_code
 
     assert asyncio.run(open_two()) == (503, 200)
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "///evil.example", "/\\evil.example", "/"])
+def test_the_redirect_that_hides_the_token_stays_on_this_host(path: str) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def nothing(*_: Any) -> None:
+        raise AssertionError
+
+    host = [(b"host", b"localhost")]
+    scope = {"type": "http", "path": path, "query_string": b"token=secret", "headers": host}
+    asyncio.run(Guard(nothing, token="secret")(scope, nothing, send))
+    location = dict(sent[0]["headers"])[b"location"].decode()
+    assert sent[0]["status"] == 303
+    assert urlsplit(location).netloc == ""
+    assert location.startswith("/")
+    assert not location.startswith(("//", "/\\"))

@@ -171,7 +171,11 @@ def read_timings(path: Path, devices: int) -> list[Timing]:
 def _timing(row: Sequence[str]) -> Timing:
     device, round_number, version, training, computed, ready, sent, lost = row
     counts = (int(device), int(round_number), int(version), int(training))
-    return Timing(*counts, _seconds(computed), _seconds(ready), _seconds(sent), int(lost))
+    measured = _seconds(ready)
+    # A device may say anything of its training. The server has measured from the broadcast to its end, which
+    # is longer; without this measurement the training is not known.
+    said = min(_seconds(computed), measured) if isfinite(measured) else np.nan
+    return Timing(*counts, said, measured, _seconds(sent), int(lost))
 
 
 def _seconds(text: str) -> float:

@@ -104,7 +104,8 @@ class Guard:
             answer = PlainTextResponse("a token is required: open the address that the server printed\n", 401)
             await answer(scope, receive, send)
             return
-        redirect = RedirectResponse(scope["path"], 303)  # so that the token is not kept in the history
+        # So that the token is not kept in the history. What begins with // is the address of another host.
+        redirect = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)
         secure = scope.get("scheme") == "https"
         redirect.set_cookie(COOKIE, given, httponly=True, samesite="strict", secure=secure)
         await redirect(scope, receive, send)

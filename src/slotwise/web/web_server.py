@@ -95,6 +95,8 @@ def make_server(app: Any, started: Callable[[], None] | None = None, **options: 
     """Return a server for an application; ``started`` is called when it answers."""
     import uvicorn  # noqa: PLC0415
 
+    from slotwise.web.http_connections import TimedConnection  # noqa: PLC0415
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -106,8 +108,7 @@ def make_server(app: Any, started: Callable[[], None] | None = None, **options: 
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=1,  # streams have no end of their own
-        # More than the event streams may take, so that other requests are still answered.
-        limit_concurrency=400,
+        http=TimedConnection,
         h11_max_incomplete_event_size=16 << 10,
         server_header=False,
         **options,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SUSPICIOUS = 3.0  # an update so many times as long as the median may have spoiled a model
 ACCOMPLICES = 3.0  # suspects are those within this factor of the longest update
+MOST_RECENT = 1000  # updates remembered that may have spoiled a model; more if a round has more
 MAX_UNEXPLAINED = 3  # roll-backs without a suspect; then the training has diverged
 
 
@@ -252,7 +253,8 @@ class ModelHealth:
 
     def note_not_finite(self, device: int, version: int) -> None:
         """Note that a device could not train on a model, or says so."""
-        self.not_finite.setdefault(device, []).append(version)
+        # As many as exclude a device: more are not refunded.
+        self.not_finite[device] = [*self.not_finite.get(device, []), version][: int(LIMIT)]
 
     def bad_version(self, connected: Collection[int]) -> int | None:
         """Return the first model that is bad, if the devices that could not train agree on that."""
@@ -274,7 +276,9 @@ class ModelHealth:
             self.recent.append((round_number, device, norm, found.median))
         good = self.good
         # Round k makes model k + 1, so updates of earlier rounds are in models that are known to be good.
-        self.recent = [row for row in self.recent if row[0] >= good]
+        # With one device alone no model is known to be good, so the oldest are forgotten.
+        recent = [row for row in self.recent if row[0] >= good]
+        self.recent = recent[-max(MOST_RECENT, len(devices)) :]
         return clipped
 
     def suspects(self, bad: int) -> dict[int, float]:

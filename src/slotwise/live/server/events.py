@@ -105,11 +105,12 @@ class EventLog:
         """Report what stops the run or a device."""
         self._observer.logged(LogEvent("error", event, fields))
 
-    def rejected(self, topic: str, reason: str, *, harmless: bool) -> None:
+    def rejected(self, topic: str, reason: str, detail: str = "", *, harmless: bool) -> None:
         """Report a rejected message, the first time that it is rejected on this topic for this reason."""
         if (topic, reason) not in self._rejections and len(self._rejections) < MAX_DIFFERENT:
             self._rejections.add((topic, reason))
-            (self.debug if harmless else self.warning)("rejected", topic=topic, reason=reason)
+            more = {"detail": detail} if detail else {}
+            (self.debug if harmless else self.warning)("rejected", topic=topic, reason=reason, **more)
 
 
 class Carried(NamedTuple):

@@ -21,15 +21,20 @@ TOPIC_LIMIT = 100  # characters of a topic that are logged
 READY_TWICE = "ready reported twice"  # harmless: a device that is asked again answers again
 EXCLUDED = "excluded after bad or missing updates"
 NO_GRANT = "update without a grant"
+INCOMPATIBLE = "device speaks another version of the protocol"
+JOINS_TOO_OFTEN = "device joins too often"
 # Rejected messages of a device that are logged, at once and per second; updates beyond that are not decoded.
 FLOOD_BURST, FLOOD_RATE = 200, 10.0
+JOIN_BURST, JOIN_RATE = 20, 0.5  # times that a device may join, at once and per second; each is an event
+NOBODY = 0  # the sender of messages of devices that the run does not have
 
 
 class Rejection(NamedTuple):
-    """A rejected message and the reason."""
+    """A rejected message and the reason, one of a fixed set, with details that the sender may have chosen."""
 
     topic: str
     reason: str
+    detail: str = ""
 
     @property
     def printable_topic(self) -> str:
@@ -38,7 +43,7 @@ class Rejection(NamedTuple):
 
     def __str__(self) -> str:
         """Return one line of rejections.log, without its time."""
-        return f"{self.printable_topic}: {self.reason}"
+        return f"{self.printable_topic}: {self.reason}" + (f" ({self.detail})" if self.detail else "")
 
 
 class Reply(NamedTuple):
@@ -54,6 +59,7 @@ class Reply(NamedTuple):
 class Rejected(Exception):
     """Raised for a message that does not count.
 
+    ``reason`` is one of a fixed set, as each is counted and remembered; ``detail`` is only logged.
     ``spoils``: it was sent as the update that the channel waits for; ``finite`` is False if its numbers are
     not. ``reply``: the sender needs an answer. ``incompatible``: the sender speaks other versions of the
     protocol, and is told so.
@@ -67,9 +73,10 @@ class Rejected(Exception):
         finite: bool = True,
         reply: bool = False,
         incompatible: bool = False,
+        detail: str = "",
     ) -> None:
         super().__init__(reason)
-        self.reason, self.spoils, self.finite = reason, spoils, finite
+        self.reason, self.detail, self.spoils, self.finite = reason, detail, spoils, finite
         self.reply, self.incompatible = reply or incompatible, incompatible
 
 
@@ -121,7 +128,7 @@ class Inbox:
         self._alive: dict[int, float] = {}
         self.heard: dict[int, float] = {}  # when the last message of each device came that was accepted
         self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
-        self._floods = RateLimit(FLOOD_BURST, FLOOD_RATE)
+        self._floods, self._joins = RateLimit(FLOOD_BURST, FLOOD_RATE), RateLimit(JOIN_BURST, JOIN_RATE)
         self.changed = Signal()  # after every message
 
     def take(self, message: Message) -> Reply | None:
@@ -134,8 +141,10 @@ class Inbox:
             if sender[1] != "gone":  # a last will is a message of the broker
                 self.heard[sender[0]] = self.clock.now()
         except Rejected as error:
-            if sender is None or self._floods.allows(sender[0], self.clock.now()):
-                self.reject(message.topic, error.reason)
+            # Numbers that the run does not have count as one sender: there is no end of them.
+            number = NOBODY if sender is None or sender[0] > self._devices else sender[0]
+            if self._floods.allows(number, self.clock.now()):
+                self.reject(message.topic, error.reason, error.detail)
             else:
                 self.state.rejected[error.reason] += 1
             if error.spoils:
@@ -145,12 +154,12 @@ class Inbox:
         self.changed.notify()
         return reply
 
-    def reject(self, topic: str, reason: str) -> None:
+    def reject(self, topic: str, reason: str, detail: str = "") -> None:
         """Count and report a rejection."""
         self.state.rejected[reason] += 1
-        rejection = Rejection(topic, reason)
+        rejection = Rejection(topic, reason, detail)
         self._rejected(rejection)
-        self.log.rejected(rejection.printable_topic, reason, harmless=reason == READY_TWICE)
+        self.log.rejected(rejection.printable_topic, reason, detail, harmless=reason == READY_TWICE)
 
     def confirmed_since(self, device: int, moment: float) -> bool:
         """Return whether a device has confirmed since ``moment`` that it computes what it was assigned."""
@@ -209,9 +218,14 @@ class Inbox:
         theirs = Versions.in_fields(frame.fields)
         if not self._versions.understands(theirs):
             self.state.disconnect(device)  # it may have been replaced by another version during the run
-            reason = f"device speaks {theirs}, this server {self._versions}"
-            raise Rejected(reason, incompatible=True)
-        if presence.has_restarted(device, boot):
+            detail = f"device: {theirs}, server: {self._versions}"
+            raise Rejected(INCOMPATIBLE, incompatible=True, detail=detail)
+        restarted = presence.has_restarted(device, boot)
+        joins = restarted or device not in presence.connected
+        if joins and not self._joins.allows(device, self.clock.now()):
+            self.state.disconnect(device)
+            raise Rejected(JOINS_TOO_OFTEN, reply=True)  # it is called later, and may join then
+        if restarted:
             # Its work ended with the old process, so the Scheduler has to book it anew.
             self.state.disconnect(device)
             self.log.info("left", device=device, reason="restarted")

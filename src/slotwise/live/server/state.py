@@ -36,6 +36,7 @@ from slotwise.schedule import (
     Sent,
 )
 
+MOST_REASONS = 100  # of rejected messages in a checkpoint
 _TABLES = {"uplinks": 5, "lost": 5, "broadcasts": 2}  # columns
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (Ready, Sent, Lost, Delivered, Left, Joined)
@@ -176,7 +177,8 @@ class Snapshot(NamedTuple):
             record=Record(*(list(document[name]) for name in Record._fields)),
             points=[Point(*point) for point in document["points"]],
             unevaluated=dict(self.unevaluated),
-            rejected=Counter(document["rejected"]),
+            # Earlier builds had reasons with texts of the senders, as many as these liked.
+            rejected=Counter(dict(Counter(document["rejected"]).most_common(MOST_REASONS))),
             late=[Late(*late) for late in document["late"]],
             overdue=_by_number(document["overdue"]),
             round_seconds=list(document["round_seconds"]),

@@ -29,8 +29,42 @@ SHORT, MANY = 5.0, 5  # so many connections in a row, each of less than so many 
 FAILURE = 0x80  # return codes of a refused subscription begin here
 PUBLISH_TIMEOUT = 600.0  # seconds; a large model takes long on a slow link
 PUBLISH_RETRY = 0.05  # seconds
+MOST_UNREAD = 256 << 20  # bytes of messages that wait to be read
+OBJECT_BYTES = 1 << 10  # of a message and its topic in memory, about
 # Without TCP_NODELAY a grant may wait 40 ms for the acknowledgement of the message before.
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+
+
+class ArrivalQueue:
+    """What has come in and is not read yet, in order.
+
+    Messages beyond `MOST_UNREAD` bytes are dropped, so that a flood cannot fill the memory: the sender is
+    asked again for what counted, as after a lost connection.
+    """
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Arrival | UserError] = asyncio.Queue()
+        self._bytes = self.dropped = 0
+
+    def put(self, arrival: Arrival | UserError) -> None:
+        """Add what has come in; a message that is longer than the limit is taken if there is nothing else."""
+        size = _memory_of(arrival)
+        if size and self._bytes and self._bytes + size > MOST_UNREAD:
+            self.dropped += 1
+            return
+        self._bytes += size
+        self._queue.put_nowait(arrival)
+
+    async def get(self) -> Arrival | UserError:
+        """Wait for the next one."""
+        arrival = await self._queue.get()
+        self._bytes -= _memory_of(arrival)
+        return arrival
+
+
+def _memory_of(arrival: Arrival | UserError) -> int:
+    """Return the bytes of a message in memory; 0 for anything else, which is never dropped."""
+    return len(arrival.payload) + OBJECT_BYTES if isinstance(arrival, Message) else 0
 
 
 class MqttChannel:
@@ -53,7 +87,7 @@ class MqttChannel:
         self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
         self._requests: set[asyncio.Task[None]] = set()
         self._topics: set[str] = set()
-        self._inbox: asyncio.Queue[Arrival | UserError] = asyncio.Queue()
+        self._inbox = ArrivalQueue()
 
     @property
     def connected(self) -> bool:
@@ -133,13 +167,13 @@ class MqttChannel:
 
         def forward(client: object, data: object, message: Any) -> None:
             del client, data
-            inbox.put_nowait(Message(message.topic, message.payload, bool(message.retain)))
+            inbox.put(Message(message.topic, message.payload, bool(message.retain)))
 
         try:
             async with self._make_client() as client:
                 self.connections += 1
                 # Before `forward` is set, so that no message of this connection comes before Connected.
-                inbox.put_nowait(Connected(self.connections))
+                inbox.put(Connected(self.connections))
                 client._client.on_message = forward  # aiomqtt would start a task for every message
                 self._writer, self._client = MqttWriter(client), client
                 done: set[str] = set()
@@ -164,7 +198,7 @@ class MqttChannel:
         for topic, answer in zip(topics, answers, strict=False):
             code = answer if isinstance(answer, int) else getattr(answer, "value", 0)
             if code >= FAILURE:
-                self._inbox.put_nowait(UserError(f"the broker refuses the subscription to {topic}"))
+                self._inbox.put(UserError(f"the broker refuses the subscription to {topic}"))
 
 
 @asynccontextmanager
