@@ -14,7 +14,7 @@ import pytest
 from slotwise import Scenario
 
 ROOT = Path(__file__).parents[2]
-LIBRARIES = ("random_commands", "tcp_proxy")
+LIBRARIES = ("random_commands", "rounds_to_accuracy", "tcp_proxy")
 SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in LIBRARIES)
 
 

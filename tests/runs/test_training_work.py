@@ -47,6 +47,14 @@ def test_the_paper_s_cases_are_those_of_its_numbers() -> None:
     assert slots(samples_per_slot=128, data="cifar10", local_epochs=2) == 4  # 500 samples
 
 
+def test_two_epochs_of_cifar10_are_as_many_steps_as_the_paper_s_case_has() -> None:
+    epochs = RunConfig.from_options({"data": "cifar10", "local_epochs": 2})
+    steps = RunConfig.from_options({"data": "cifar10"})
+    assert [one.training.batching.option for one in (epochs, steps)] == ["local_epochs", "local_steps"]
+    assert epochs.steps_per_training == steps.steps_per_training == 8
+    assert (epochs.channel, epochs.dataset) == (steps.channel, steps.dataset)
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -65,3 +65,11 @@ def test_options_of_alternatives_that_were_not_chosen_name_the_choice() -> None:
 
 def test_options_of_files_are_not_offered() -> None:
     assert not [control.name for control in controls() if "trace" in control.name]
+
+
+def test_epochs_take_the_place_of_the_steps_that_the_page_still_shows() -> None:
+    options = parse_options({"local_steps": "5", "local_epochs": "2"}, ("training",))
+    config, kept, unused = effective(options)
+    assert (config.training.batching.option, config.training.batching.amount) == ("local_epochs", 2)
+    assert kept == {"local_epochs": 2}
+    assert unused == {"local_steps": "when local_epochs is given"}

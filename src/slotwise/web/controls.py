@@ -30,7 +30,7 @@ CASE: Mapping[str, Any] = {"devices": 100, "group_size": 10, "compute_slots": 50
 PLANNED = tuple(field.name for field in fields(Setting) if field.name != "seed")  # the schedule
 TRAINED = (  # further options, of a training
     *("data", "partition", "labels_per_device", "concentration", "samples_per_device", "network"),
-    *("local_steps", "batch_size", "learning_rate", "aggregation", "seed"),
+    *("local_steps", "local_epochs", "batch_size", "learning_rate", "aggregation", "seed"),
 )
 
 
