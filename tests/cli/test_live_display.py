@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from slotwise.base.signals import Stop
-from slotwise.cli.live_display import LiveDisplay
+from slotwise.cli.serve import LiveDisplay
 from slotwise.live.server.events import EventLog
 from slotwise.live.server.inbox import READY_TWICE
 

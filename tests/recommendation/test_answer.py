@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.answer_text import draw_pilots
 from slotwise.recommendation.elimination import Search
 from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.recommendation.search import toml_of
-from slotwise.recommendation.summary import draw_pilots
 from slotwise.runs import RunConfig, read_toml
 
 from .conftest import Tasks, make_question

@@ -2,7 +2,7 @@ from math import exp, inf
 
 import pytest
 
-from slotwise.recommendation.extrapolation import Measured, optimistic_loss
+from slotwise.recommendation.metric import Measured, optimistic_loss
 
 
 def curve(*losses: float) -> list[Measured]:

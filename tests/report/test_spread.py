@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slotwise.report.spread import interval, t_quantile
+from slotwise.report.curves import interval, t_quantile
 
 VALUES = np.array([[0.31, 2.0], [0.29, 4.0], [0.35, 9.0], [0.30, 1.0]])  # four seeds at two places
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slotwise.base.errors import InputError
-from slotwise.runs import RunConfig, memory
+from slotwise.runs import RunConfig, execution
 
 HUGE = 10**9
 
@@ -35,11 +35,11 @@ HUGE = 10**9
 def test_the_option_to_blame_is_one_that_can_be_given(
     options: dict[str, Any], blamed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "total_memory", lambda: 1)
-    monkeypatch.setattr(memory, "available_cores", lambda: 1)
+    monkeypatch.setattr(execution, "total_memory", lambda: 1)
+    monkeypatch.setattr(execution, "available_cores", lambda: 1)
     config = RunConfig.from_options(options)
     with pytest.raises(InputError) as refused:
-        memory.refuse_too_much_memory(config)
+        execution.refuse_too_much_memory(config)
     assert refused.value.parameter == blamed
     assert blamed not in config.without_effect()
 
@@ -48,9 +48,9 @@ def test_the_samples_of_a_data_folder_are_blamed_on_it(tmp_path: Path) -> None:
     for name in ("device-1", "test"):
         np.savez(tmp_path / f"{name}.npz", x=np.zeros((4, 1, 8, 8), np.uint8), y=np.arange(4))
     config = RunConfig.from_options({"data_folder": str(tmp_path), "group_size": 1, "network": "logistic"})
-    assert {"data_folder", "network"} < {*memory.memory_needed(config, 1)}
+    assert {"data_folder", "network"} < {*execution.memory_needed(config, 1)}
 
 
 def test_the_paper_s_cases_fit() -> None:
     for data in ("mnist", "cifar10"):
-        memory.refuse_too_much_memory(RunConfig.from_options({"data": data}))
+        execution.refuse_too_much_memory(RunConfig.from_options({"data": data}))

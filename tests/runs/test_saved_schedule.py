@@ -6,8 +6,13 @@ import pytest
 
 from slotwise.learning import Point
 from slotwise.runs import RunConfig, RunFolder, SavedRun, run_timeline
-from slotwise.runs.run_timeline import keep_timeline, known_timeline, schedule_timeline
-from slotwise.runs.saved_schedule import SCHEDULE, SavedSchedule
+from slotwise.runs.run_timeline import (
+    SCHEDULE,
+    SavedSchedule,
+    keep_timeline,
+    known_timeline,
+    schedule_timeline,
+)
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Powers
 

@@ -10,7 +10,7 @@ from tracked_toy import Toy
 from slotwise.base.errors import UserError
 from slotwise.base.observer import Observers
 from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
-from slotwise.tracking.mlflow_tracker import MlflowTracker
+from slotwise.tracking.trackers import MlflowTracker
 
 
 class AtRound(Observer):

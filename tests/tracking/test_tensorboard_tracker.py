@@ -8,7 +8,7 @@ from tracked_toy import Toy
 from slotwise.base.observer import Observers
 from slotwise.learning import Point
 from slotwise.runs import Observer, RunConfig, run
-from slotwise.tracking.tensorboard_tracker import TensorboardTracker
+from slotwise.tracking.trackers import TensorboardTracker
 
 
 def test_every_point_is_on_disk_as_soon_as_it_is_evaluated(config: RunConfig, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tracked_toy import Toy
 
 from slotwise.base.errors import UserError
 from slotwise.runs import RunConfig, run
-from slotwise.tracking.wandb_tracker import WandbTracker
+from slotwise.tracking.trackers import WandbTracker
 
 
 @pytest.mark.parametrize(("project", "expected"), [(None, "theirs/named/"), ("mine", "mine/named/")])

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slotwise.web import answer_process
-from slotwise.web.answer_process import AnswerProcess
+from slotwise.web import explorer_app
 from slotwise.web.answers import Answer, Answers
+from slotwise.web.explorer_app import AnswerProcess
 
 
 def asked(process: AnswerProcess, *calls: tuple[str, dict[str, Any]]) -> list[Answer]:
@@ -42,7 +42,7 @@ def test_answers_are_those_of_this_process_and_a_mistake_fails_one_request_only(
 def test_a_process_that_dies_or_needs_too_much_memory_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_process, "MOST_MEMORY", 64 << 20)
+    monkeypatch.setattr(explorer_app, "MOST_MEMORY", 64 << 20)
     process = AnswerProcess(tmp_path)
     large = {"devices": "1000", "group_size": "1000", "deadline": "2990000"}
 
@@ -62,7 +62,7 @@ def test_a_process_that_dies_or_needs_too_much_memory_is_replaced(
 
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_process, "MOST_SILENCE", 0.5)
+    monkeypatch.setattr(explorer_app, "MOST_SILENCE", 0.5)
     monkeypatch.setattr(AnswerProcess, "_ask", hanging(AnswerProcess._ask))
     (answer,) = asked(AnswerProcess(tmp_path), ("ready", {}))
     assert "try again" in message(answer)
@@ -72,7 +72,7 @@ def hanging(ask: Callable[..., Answer]) -> Callable[..., Answer]:
     """Stop the process as soon as it has started."""
 
     def ask_stopped(process: AnswerProcess, call: str, given: dict[str, Any]) -> Answer:
-        process._worker = answer_process.ProcessWorker(Answers, process._root)
+        process._worker = explorer_app.ProcessWorker(Answers, process._root)
         os.kill(process._worker._process.pid, signal.SIGSTOP)
         return ask(process, call, given)
 
@@ -80,7 +80,7 @@ def hanging(ask: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 def test_too_many_requests_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_process, "MOST_WAITING", 0)
+    monkeypatch.setattr(explorer_app, "MOST_WAITING", 0)
     (answer,) = asked(AnswerProcess(tmp_path), ("view", {}))
     assert answer.status == 422
     assert "too many" in message(answer)

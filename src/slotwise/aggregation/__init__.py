@@ -10,7 +10,6 @@ To add a rule, write a function, or a frozen dataclass whose fields are its opti
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from slotwise.aggregation.means import fedavg, mean, model_average
 from slotwise.aggregation.robust_rules import Krum, MultiKrum, NormClipping, TrimmedMean, coordinate_median
 from slotwise.aggregation.rule import (
     NO_STATE,
@@ -19,7 +18,10 @@ from slotwise.aggregation.rule import (
     RuleState,
     Vector,
     check_group_sizes,
+    fedavg,
     keeps_state,
+    mean,
+    model_average,
     next_model,
 )
 from slotwise.aggregation.server_optimizers import FedAdagrad, FedAdam, FedYogi, ServerMomentum

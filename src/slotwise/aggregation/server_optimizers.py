@@ -18,8 +18,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.aggregation.means import sample_weighted_update
-from slotwise.aggregation.rule import Contribution, RuleState, Vector
+from slotwise.aggregation.rule import Contribution, RuleState, Vector, sample_weighted_update
 from slotwise.options import Range
 from slotwise.options.checks import LARGEST_NUMBER, Value
 

@@ -22,8 +22,7 @@ from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.workers import WorkerPlan
 from slotwise.runs import Observer, RunConfig, RunFolder, RunSession
 from slotwise.runs.execution import build_task
-from slotwise.runs.run_timeline import keep_timeline, schedule_timeline
-from slotwise.runs.saved_schedule import SCHEDULE, SavedSchedule
+from slotwise.runs.run_timeline import SCHEDULE, SavedSchedule, keep_timeline, schedule_timeline
 from slotwise.schedule import Timeline
 from slotwise.workers import Background, ClusterLost
 

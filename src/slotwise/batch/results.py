@@ -17,10 +17,9 @@ from slotwise.batch.job import Failure
 from slotwise.learning.task import NO_METRICS, metric_names
 from slotwise.report import notebook_display
 from slotwise.report.colours import Subject
-from slotwise.report.curves import CurveFigure
+from slotwise.report.curves import CurveFigure, Spread
 from slotwise.report.figure_options import ALL, USUAL, FigureOptions, Labels, X, relabelled
 from slotwise.report.paper_table import PaperTable
-from slotwise.report.spread import Spread
 from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.runs.saved_run import COMPLETE, MeasuredPoint

@@ -13,8 +13,8 @@ from slotwise.batch.results import BatchResults, PointStatistics, RunOutcome
 from slotwise.learning.target import Target
 from slotwise.learning.task import metric_names
 from slotwise.options.checks import Value, checked
+from slotwise.report.curves import Spread
 from slotwise.report.paper_table import Measured, MeasuredColumn, PaperTable
-from slotwise.report.spread import Spread
 from slotwise.runs.saved_run import MeasuredPoint
 
 HEADINGS = {

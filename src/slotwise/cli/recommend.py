@@ -118,13 +118,13 @@ def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
 
 
 def _print(answer: Recommendation) -> None:
-    from slotwise.recommendation import summary  # noqa: PLC0415
+    from slotwise.recommendation import answer_text  # noqa: PLC0415
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
-    table.caption = summary.caption(answer)
-    for number, heading in enumerate(summary.headings(answer)):
+    table.caption = answer_text.caption(answer)
+    for number, heading in enumerate(answer_text.headings(answer)):
         table.add_column(heading, justify="right" if 0 < number < 8 else "left", no_wrap=True)
     for standing in answer.standings:
-        table.add_row(*summary.row(answer, standing), style="bold" if standing is answer.best else None)
+        table.add_row(*answer_text.row(answer, standing), style="bold" if standing is answer.best else None)
     table_console().print(table)
     print(answer)

@@ -56,7 +56,7 @@ class Recommendation:
 
     def __str__(self) -> str:
         """Return what to use, why, what speaks against it and what the search has cost."""
-        from slotwise.recommendation.summary import sentences  # noqa: PLC0415  (it imports this module)
+        from slotwise.recommendation.answer_text import sentences  # noqa: PLC0415  (it imports this module)
 
         return "\n".join(sentences(self))
 

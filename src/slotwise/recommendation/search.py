@@ -126,7 +126,7 @@ def _is_large_enough(base: RunConfig, size: int) -> bool:
 
 def _write(answer: Recommendation, path: Path) -> None:
     """Write the picture, recommended.toml and, when all else is there, recommendation.json."""
-    from slotwise.recommendation.summary import draw_pilots  # noqa: PLC0415  (plotting is slow to import)
+    from slotwise.recommendation.answer_text import draw_pilots  # noqa: PLC0415  (plotting is slow to import)
 
     for kind in ("png", "pdf"):
         write_atomically(path / f"recommendation.{kind}", draw_pilots(answer, kind))

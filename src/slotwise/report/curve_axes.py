@@ -10,11 +10,10 @@ import numpy as np
 
 from slotwise.base.extras import importing
 from slotwise.report.colours import DASHES, STROKES, Colour
-from slotwise.report.curves import Band, CurveFigure, Line, LossRange, Panel
+from slotwise.report.curves import Band, CurveFigure, Line, LossRange, Panel, Spread
 from slotwise.report.figure_grid import Grid, fitting_labels, small_size
 from slotwise.report.figure_options import FigureOptions
 from slotwise.report.figure_style import StyledFigure
-from slotwise.report.spread import Spread
 
 with importing():
     import matplotlib as mpl

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.options import Range
 from slotwise.options.checks import Value
-from slotwise.report.curves import ACROSS_NAMES, Across, CurveFigure, Line
-from slotwise.report.spread import Spread
+from slotwise.report.curves import ACROSS_NAMES, Across, CurveFigure, Line, Spread
 
 X = Literal["slots", "seconds", "rounds", "updates", "joules"]
 ALL, FINAL = "all", "final"

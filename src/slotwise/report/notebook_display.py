@@ -16,13 +16,12 @@ from slotwise.learning import History, Point
 from slotwise.learning.task import metric_names
 from slotwise.options.checks import option_names
 from slotwise.report.colours import SCHEDULE_COLOURS, Subject
-from slotwise.report.curves import CurveFigure, NamedCurve, coloured, loss_and_accuracy
+from slotwise.report.curves import CurveFigure, NamedCurve, Spread, coloured, loss_and_accuracy
 from slotwise.report.figure_options import ALL, FigureOptions, Labels, X, relabelled
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
 from slotwise.report.partition_figure import partition_figure
 from slotwise.report.plotting import curves_figure, plot_figure, save_figure
-from slotwise.report.spread import Spread
 from slotwise.runs import RunResult, SavedRun
 from slotwise.runs.saved_run import MeasuredPoint, measured_points
 from slotwise.schedule import Timeline

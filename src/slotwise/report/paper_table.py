@@ -11,7 +11,7 @@ from math import floor, isfinite, log10
 from statistics import median
 from typing import Literal, NamedTuple
 
-from slotwise.report.spread import Spread, interval
+from slotwise.report.curves import Spread, interval
 
 TableKind = Literal["text", "csv", "markdown", "tex"]
 TABLE_SUFFIXES: dict[str, TableKind] = {".txt": "text", ".csv": "csv", ".md": "markdown", ".tex": "tex"}

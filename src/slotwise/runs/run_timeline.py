@@ -1,11 +1,23 @@
-"""The timeline of a run's configuration, simulated once for all runs that share it."""
+"""The timeline of a run: simulated once for all runs that share it; its numbers, saved in the run folder."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slotwise.base.files import write_atomically
+from slotwise.learning import Point
 from slotwise.learning.local_training import LocalTraining
 from slotwise.radio import RadioOptions
 from slotwise.runs.config import RunConfig
-from slotwise.schedule import Timeline
+from slotwise.schedule import Timeline, Totals
+from slotwise.schedule.costs import Usage, usage_until
 from slotwise.schedule.timeline import COLUMNS
 
 MOST_BYTES = 256 << 20  # of timelines that a process keeps
@@ -65,3 +77,48 @@ def schedule_only(config: RunConfig) -> RunConfig:
     if isinstance(config.link, RadioOptions) and config.link.lacks_bits:  # they are those of the model
         kept |= {name: getattr(config, name) for name in ("model", "dataset", "bits")}
     return RunConfig(**kept, training=training)
+
+
+SCHEDULE = "schedule.json"  # in the folder of a run
+
+
+class SavedSchedule(NamedTuple):
+    """Totals of a timeline, and at each evaluation the updates applied and the usage of all devices."""
+
+    totals: Totals
+    updates: list[int]
+    usage: Usage
+
+    @classmethod
+    def of(cls, timeline: Timeline, points: Sequence[Point]) -> SavedSchedule:
+        """Return the numbers of a timeline at some evaluations."""
+        updates = timeline.round_offsets[[point.round for point in points]].tolist()
+        usage = usage_until(timeline, [point.slot for point in points])
+        return cls(timeline.totals(), updates, usage)
+
+    @classmethod
+    def read(
+        cls, path: Path, description: Mapping[str, Any], points: Sequence[Point]
+    ) -> SavedSchedule | None:
+        """Return what a run folder has; None if it has nothing of this run and these evaluations."""
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            document = json.loads((path / SCHEDULE).read_text(encoding="utf-8"))
+            if document["run"] == _identity(description, points):
+                usage = Usage(*(np.array(slots, dtype=np.int64) for slots in document["usage"]))
+                return cls(Totals(**document["totals"]), document["updates"], usage)
+        return None
+
+    def save(self, path: Path, description: Mapping[str, Any], points: Sequence[Point]) -> None:
+        """Write the numbers into a run folder."""
+        usage = [slots.tolist() for slots in self.usage]
+        document = {"run": _identity(description, points), "totals": self.totals._asdict()}
+        write_atomically(
+            path / SCHEDULE, json.dumps({**document, "updates": self.updates, "usage": usage}) + "\n"
+        )
+
+
+def _identity(description: Mapping[str, Any], points: Sequence[Point]) -> str:
+    """Return a sha256 of the options of a run and the places of its evaluations."""
+    places = [(point.slot, point.round) for point in points]
+    content = json.dumps([description["parameters"], places], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()

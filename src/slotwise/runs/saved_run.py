@@ -21,8 +21,7 @@ from slotwise.learning.batching import FixedSteps
 from slotwise.learning.task import COLUMNS, NO_METRICS, metric_names
 from slotwise.runs.config import RunConfig
 from slotwise.runs.data_identity import DataUse
-from slotwise.runs.run_timeline import schedule_timeline
-from slotwise.runs.saved_schedule import SavedSchedule
+from slotwise.runs.run_timeline import SavedSchedule, schedule_timeline
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Costs, Powers, joules
 from slotwise.setting.slot_duration import powers_of_run, slot_seconds_of_run

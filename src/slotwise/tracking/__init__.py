@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from slotwise.base.errors import InputError
-from slotwise.tracking.mlflow_tracker import MlflowTracker
-from slotwise.tracking.tensorboard_tracker import TensorboardTracker
 from slotwise.tracking.tracker_base import Notify, Tracker
-from slotwise.tracking.wandb_tracker import TrackioTracker, WandbTracker
+from slotwise.tracking.trackers import MlflowTracker, TensorboardTracker, TrackioTracker, WandbTracker
 
 __all__ = ["TRACKERS", "Tracker", "tracker"]
 

@@ -1,6 +1,6 @@
 """Answers of the explorer: what its page asks for, computed from the text of a request.
 
-They are computed in a worker process (`answer_process`), because a request may ask for more than a machine
+They are computed in a worker process (`AnswerProcess`), because a request may ask for more than a machine
 can do while a page waits.
 """
 
@@ -25,9 +25,8 @@ from slotwise.scenario import Scenario
 from slotwise.schedule import NoRoundError, Timeline
 from slotwise.setting.planning import SCHEDULES, Plan, divisors, plan
 from slotwise.web import exploration, refusals
-from slotwise.web.cell_map import cell_map
 from slotwise.web.controls import TRAINED, controls, effective, parse_options, parse_powers
-from slotwise.web.exploration import is_plain, refuse_too_long
+from slotwise.web.exploration import cell_map, is_plain, refuse_too_long
 from slotwise.web.results_browser import ResultsBrowser
 
 Parameters = Mapping[str, Any]

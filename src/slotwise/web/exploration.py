@@ -9,13 +9,15 @@ import json
 import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from math import pi, sqrt
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from slotwise.base.errors import InputError
 from slotwise.base.files import csv_text
 from slotwise.options import replaced_options
+from slotwise.radio import ChannelModel, RadioOptions
 from slotwise.report.gantt.chart import (
     SERVER,
     Window,
@@ -32,6 +34,10 @@ from slotwise.setting.planning import SCHEDULES
 from slotwise.setting.slot_duration import known_slot_seconds, powers_of_run
 from slotwise.web.controls import CASE, effective, of_other_choices
 from slotwise.web.refusals import at_fault, in_labels
+
+if TYPE_CHECKING:
+    from slotwise.radio import RadioLink
+    from slotwise.radio.channel import ModelConditions
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
 MOST_INTERVALS = 40_000  # of one part of a Gantt chart
@@ -239,3 +245,44 @@ def uplinks_csv(timeline: Timeline) -> str:
     names = ("round", "device", "version", "staleness", "start", "end")
     columns = [getattr(timeline, name).tolist() for name in names]
     return csv_text(names, zip(*columns, strict=True))
+
+
+GOLDEN_ANGLE = pi * (3 - sqrt(5))  # radians: directions that never meet, however many there are
+
+
+def cell_map(config: RunConfig, timeline: Timeline) -> dict[str, Any] | None:
+    """Return distances, directions, mean SNRs and uplinks of all devices; None without a model of the cell.
+
+    The model knows distances only. Directions are for the drawing: device n is n golden angles around.
+    """
+    options = config.link
+    if not isinstance(options, RadioOptions) or not isinstance(options.channel, ChannelModel):
+        return None
+    link = cast("RadioLink", config.make_link())
+    snr_db = cast("ModelConditions", link.conditions).mean_snr_db
+    cell = options.channel.cell(config.channel.devices, config.seed)
+    numbers = np.arange(1, config.channel.devices + 1)
+    return {
+        "distance_m": _rounded(cell.distance_m),
+        "angle": _rounded(numbers * GOLDEN_ANGLE % (2 * pi), 4),
+        "snr_db": _rounded(snr_db),
+        "threshold_db": float(round(10 * np.log10(link.threshold), 1)) if link.fixed_slots else None,
+        **_uplinks(timeline),
+    }
+
+
+def _uplinks(timeline: Timeline) -> dict[str, list[Any]]:
+    """Return for each device the uplinks that arrived, those that were lost, and their mean slots."""
+    devices = timeline.scenario.devices
+    lost = timeline.lost[:, 1]
+    sent = np.concatenate([timeline.device, lost])
+    slots = np.concatenate([timeline.end - timeline.start, timeline.lost[:, 4] - timeline.lost[:, 3]])
+    count = np.bincount(sent, minlength=devices + 1)[1:]
+    total = np.bincount(sent, weights=slots, minlength=devices + 1)[1:]
+    failed = np.bincount(lost, minlength=devices + 1)[1:]
+    mean = [round(t / c, 2) if c else None for t, c in zip(total.tolist(), count.tolist(), strict=True)]
+    return {"arrived": (count - failed).tolist(), "lost": failed.tolist(), "mean_slots": mean}
+
+
+def _rounded(values: Any, digits: int = 1) -> list[float]:
+    return [float(value) for value in np.round(values, digits)]
