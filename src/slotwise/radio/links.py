@@ -39,6 +39,7 @@ from slotwise.scenario import Scenario
 PREFIX = "radio_"
 MOST_DEVICES = 100_000  # whose channels are drawn in seconds and kept in a gigabyte
 CHECKED_BLOCKS = 256  # in which a device must be able to send something
+FIRST_BLOCKS = 4  # of them, which mostly suffice
 NoiseFigure = Annotated[float, Range(least=0.0, most=100.0)]
 
 
@@ -277,6 +278,8 @@ class FixedRate(RadioOptions):
 def _refuse_unreachable(radio: RadioOptions, link: RadioLink, *, uplinks_only: bool) -> None:
     """Raise an InputError if a device could hardly ever send an update, or receive a model."""
     # With the draws of plans, not those that will happen: only the distribution of the channel counts.
+    if _is_reachable(link, link.conditions.snr(0, FIRST_BLOCKS, planning=True)):
+        return
     snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
     up = link.uplink_bits(snr).mean(axis=0)
     limit = f": the threshold is {float(decibels(np.array(link.threshold))):.1f} dB"
@@ -293,6 +296,18 @@ def _refuse_unreachable(radio: RadioOptions, link: RadioLink, *, uplinks_only: b
         takes = f"takes device {device + 1} {slots[device]:,.0f} slots on average"
         reason = f"an update of {link.update_bits:,} bits {takes}"
         raise UnreachableError("radio_give_up_slots", link.give_up_slots, "larger", reason)
+
+
+def _is_reachable(link: RadioLink, snr: Floats) -> bool:
+    """Return whether some blocks already show that every device can send and receive.
+
+    In all blocks that are checked together it can only send more.
+    """
+    up = link.uplink_bits(snr).sum(axis=0, dtype=np.float64).min()
+    if link.fixed_slots:
+        return bool(up > 0)
+    heard = link.broadcast_bits(snr.max(axis=0)).min() > 0
+    return bool(heard and up * link.give_up_slots >= link.update_bits * CHECKED_BLOCKS)
 
 
 def _refuse_silent(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from slotwise.base.random_streams import Floats, SchedulePurpose, mixed_all
 from slotwise.radio.channel import Conditions, Integers, ModelConditions, decibels
 from slotwise.radio.placement import device_states
 from slotwise.radio.rates import Rate, Shannon, Stepped
-from slotwise.schedule.link import RayleighDraws, Transmission
+from slotwise.schedule.link import FEW, RayleighDraws, Transmission
 
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived
 NO_DEADLINE = 2**62
@@ -24,6 +25,7 @@ MOST_BITS = 2.0**62  # of a slot
 _TILE = 65_536  # values that are computed together
 _TILES_KEPT = 8
 _SHORT = 256  # blocks of an uplink
+Follow = Callable[[Integers, int, int, int, int], int]
 PLANNED_SAMPLES = 64  # of each device, or of a broadcast
 PLANNED_BLOCKS = 256  # of one sample; beyond, the mean rate so far is assumed
 
@@ -70,41 +72,71 @@ class RadioLink:
         self.devices, self.coherence_slots = self.conditions.devices, self.conditions.coherence_slots
         self._tiles: dict[int, tuple[Floats, Integers]] = {}
         self._tile_blocks = max(1, _TILE // self.devices)
+        self._place = np.zeros(1, dtype=np.int64)
 
     def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
         """Return the SNR in dB and the bits of a slot of an uplink, [blocks, N] each."""
         snr = self.conditions.snr(first_block, blocks)
         return decibels(snr), self.uplink_bits(snr)
 
-    @property
+    @cached_property
     def draws(self) -> RayleighDraws | None:
         """The numbers that uplinks under Rayleigh fading are drawn from; None if the fading is another."""
-        model, rate, scale = self.conditions, self.rate, self.uplink_scale
-        if not isinstance(model, ModelConditions) or model.rayleigh_states is None:
-            return None
-        thresholds: Floats = np.empty(0)
         if self.fixed_slots:
             thresholds = np.array([self.threshold])
-        elif isinstance(rate, Stepped):
-            thresholds = rate.thresholds
-        elif not isinstance(rate, Shannon):
+            return self._draws(thresholds, self.uplink_bits(thresholds), 1.0, self.uplink_scale)
+        return self._adaptive_draws(self.uplink_scale, 1.0)
+
+    def _adaptive_draws(self, scale: float, gain: float) -> RayleighDraws | None:
+        """Return the numbers for a rate that adapts to the SNR times a gain."""
+        rate = self.rate
+        if isinstance(rate, Stepped):
+            # A scheme holds from its threshold on, so these are the bits of the schemes.
+            bits = _whole_bits(rate.efficiency(rate.thresholds) * scale)
+            return self._draws(rate.thresholds / gain, bits, 1.0, scale)
+        if isinstance(rate, Shannon):
+            return self._draws(np.empty(0), np.empty(0, dtype=np.int64), rate.gap / gain, scale)
+        return None
+
+    def _draws(self, thresholds: Floats, bits: Integers, gap: float, scale: float) -> RayleighDraws | None:
+        model = self.conditions
+        if not isinstance(model, ModelConditions) or model.rayleigh_states is None:
             return None
-        gap = rate.gap if isinstance(rate, Shannon) and not len(thresholds) else 1.0
-        # A scheme holds from its threshold on, so these are the bits of the schemes.
-        bits = self.uplink_bits(thresholds)
         return RayleighDraws(model.rayleigh_states, model.mean_snr, thresholds, bits, gap, scale)
+
+    @cached_property
+    def _follow_uplink(self) -> Follow | None:
+        return self._compiled(self.draws)
+
+    @cached_property
+    def _follow_broadcast(self) -> Follow | None:
+        return self._compiled(self._adaptive_draws(self.broadcast_scale, self.broadcast_gain))
+
+    def _compiled(self, draws: RayleighDraws | None) -> Follow | None:
+        """Return `rayleigh_kernel.follow` of draws; None if tables are as fast, or nothing can be drawn."""
+        if draws is None or self.devices < FEW or find_spec("numba") is None:
+            return None
+        from slotwise.schedule.rayleigh_kernel import follow  # noqa: PLC0415  (compiled code loads slowly)
+
+        return partial(follow, draws)
 
     def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
         """Return the slots of an uplink that starts in ``slot``, and whether it is lost.
 
         One that ends after the deadline ends too late in any case: how late is not found out.
         """
-        fixed, each, start = self.fixed_slots, self.conditions.coherence_slots, slot
+        fixed, each, start, missing = self.fixed_slots, self.coherence_slots, slot, self.update_bits
+        if fixed and slot + fixed > self.deadline:
+            return Transmission(fixed)
+        end = slot + fixed if fixed else min(slot + self.give_up_slots, max(slot, self.deadline) + 1)
+        if self._follow_uplink is not None:
+            self._place[0] = device - 1
+            slots = self._follow_uplink(self._place, slot, end, each, 0 if fixed else missing)
+            if slots:
+                return Transmission(abs(slots), lost=slots < 0)
         if fixed:
-            return Transmission(fixed, lost=self._fails(device, slot, slot + fixed))
-        missing, last = self.update_bits, self.deadline
-        end = min(slot + self.give_up_slots, max(slot, last) + 1)
-        # Block after block, as `fading_kernel.follow` does: both must give the same slots.
+            return Transmission(fixed, lost=self._fails(device, slot, end))
+        # Block after block, as `rayleigh_kernel.follow` does: both must give the same slots.
         while slot < end:
             block = slot // each
             span = min((block + 1) * each, end) - slot
@@ -121,8 +153,12 @@ class RadioLink:
             return self.broadcast_slots
         if not len(receivers):
             return 1
-        places, missing = np.asarray(receivers, dtype=np.int64) - 1, self.model_bits
-        start, end, each = slot, slot + MOST_BROADCAST_SLOTS, self.conditions.coherence_slots
+        places, missing = np.array(receivers, dtype=np.int64) - 1, self.model_bits
+        start, end, each = slot, slot + MOST_BROADCAST_SLOTS, self.coherence_slots
+        if self._follow_broadcast is not None:
+            slots = self._follow_broadcast(places, slot, end, each, missing)
+            if slots:
+                return abs(slots)
         # Most broadcasts end in their first block. For longer ones, blocks are drawn in growing numbers.
         first, rates = slot // each, self._worst(places, slot // each, 1)
         while slot < end:
@@ -172,9 +208,7 @@ class RadioLink:
         return _whole_bits(efficiency * self.broadcast_scale)
 
     def _fails(self, device: int, slot: int, end: int) -> bool:
-        """Return whether an uplink of fixed rate in the slots from ``slot`` to ``end`` is lost."""
-        if end > self.deadline:
-            return False
+        """Return whether an uplink of fixed rate from ``slot`` to ``end`` is lost."""
         block, after = slot // self.coherence_slots, -(-end // self.coherence_slots)
         # Most uplinks are short, and other devices need the same blocks. Of a long one, the rest is drawn for
         # this device alone and in growing numbers, as the first block without bits ends it.

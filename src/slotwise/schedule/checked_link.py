@@ -20,7 +20,6 @@ from slotwise.schedule.link import (
     Integers,
     Link,
     RayleighDraws,
-    RayleighLink,
     Transmission,
 )
 
@@ -55,7 +54,10 @@ def checked_link(link: Any, devices: int) -> Link:
             raise UserError(f"link: {describe_value(link)} has no {name}")
     if vars(type(link)).get("returns_valid_slots"):
         return cast("Link", link)
-    return CheckedBlockLink(link, devices) if isinstance(link, BlockLink) else CheckedLink(link, devices)
+    checked = CheckedBlockLink(link, devices) if isinstance(link, BlockLink) else CheckedLink(link, devices)
+    # Checked here: not every schedule uses them.
+    _ = checked.planned_slots, checked.planned_broadcast_slots
+    return checked
 
 
 class CheckedLink:
@@ -163,7 +165,7 @@ class CheckedBlockLink(CheckedLink):
     @property
     def draws(self) -> RayleighDraws | None:
         """The numbers that the tables are drawn from, if the link has them."""
-        return self._link.draws if isinstance(self._link, RayleighLink) else None
+        return getattr(self._link, "draws", None)
 
     def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
         """Return copies of the tables."""

@@ -52,7 +52,7 @@ def planned_delivery(
     policy: Policy, scenario: Scenario, fleet: Fleet, link: Link, rounds: int | None
 ) -> Delivery:
     """Return the policy's delivery; a plan it makes assumes the planned slots of the link."""
-    if not isinstance(link, FleetLink):
+    if policy.plans and not isinstance(link, FleetLink):
         fleet = replace(fleet, link_slots=tuple(link.planned_slots))
         scenario = replace(scenario, link_slots=link.planned_broadcast_slots)
         policy = policy.for_planned_slots()

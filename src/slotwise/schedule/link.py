@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from slotwise.scenario import Scenario
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
+FEW = 64  # devices; among fewer compiled loops are not worth their loading
 
 
 class Transmission(NamedTuple):
@@ -113,6 +114,16 @@ class BlockLink(Link, Protocol):
         ``snr_db[b]`` equals ``snr_db(slot)`` of every slot of the block.
         """
         ...
+
+
+def devices_of(link: Link) -> int:
+    """Return the number of devices of a link."""
+    return getattr(link, "devices", 0) or len(link.planned_slots)
+
+
+def has_blocks(link: Link) -> TypeGuard[BlockLink]:
+    """Return whether a link has tables; `isinstance` would compute its planned slots, which takes long."""
+    return hasattr(type(link), "tables")
 
 
 class RayleighDraws(NamedTuple):

@@ -64,6 +64,11 @@ class Synchronous(Value, Policy):
         """True if devices send as they get ready, and the participants are known in advance."""
         return self.selection is first_ready and self.participation in BOOKED
 
+    @property
+    def plans(self) -> bool:
+        """True if it is a subclass, which may have another delivery."""
+        return type(self) is not Synchronous
+
     def delivery(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Participants:  # noqa: ARG002
         """Return the choice of participants among the scenario's devices."""
         return Participants(scenario.devices, scenario.group_size, self.participation, self.seed)
@@ -142,6 +147,11 @@ class Asynchronous(Policy):
         """True if devices send as they get ready."""
         return self.selection is first_ready
 
+    @property
+    def plans(self) -> bool:
+        """True if it is a subclass, which may have another delivery."""
+        return type(self) is not Asynchronous
+
     def delivery(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> FixedDelay:  # noqa: ARG002
         """Return the delivery of Algorithm 1."""
         return FixedDelay(scenario.devices, scenario.group_size)
@@ -171,6 +181,11 @@ class IntentionalDelay(Value, Policy):
     def wait(self) -> Delay:
         """The delay."""
         return self.delay
+
+    @property
+    def plans(self) -> bool:
+        """True if the delay has to be found, or it is a subclass, which may have another delivery."""
+        return self.delay == "auto" or type(self) is not IntentionalDelay
 
     def delivery(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Delivery:
         """Return a fixed delay, or the plan of just-in-time delivery."""

@@ -172,6 +172,11 @@ class Policy(ABC):
         return False
 
     @property
+    def plans(self) -> bool:
+        """True if the delivery may depend on the slots of uplinks."""
+        return True
+
+    @property
     def wait(self) -> Delay | None:
         """Rounds that all senders wait for their next model; None if the policy is not one of that kind.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from slotwise.base.errors import UserError
 from slotwise.base.random_streams import SchedulePurpose, state_after
-from slotwise.schedule.link import Floats, Link
+from slotwise.schedule.link import FEW, FleetLink, Link, RayleighDraws, devices_of, has_blocks
 from slotwise.schedule.selections import (
     RandomSelection,
     Selection,
@@ -35,7 +35,6 @@ Update = tuple[int, int, int]
 """(turn, device, version): the beginning of a `Waiting`."""
 AT_ONCE = -1
 """A turn before every slot: a retransmission that comes before every choice of the selection."""
-FEW = 64  # devices; among fewer the compiled loops are not worth their loading
 
 
 class Instant(NamedTuple):
@@ -122,12 +121,12 @@ class ReadyQueue:
 class _ByKey(ReadyQueue):
     """The smallest key first, which does not change while an update waits."""
 
-    def __init__(self, key: Callable[[Update, int], tuple[int, ...]]) -> None:
+    def __init__(self, key: Callable[[Update, int, int], tuple[int, ...]]) -> None:
         super().__init__()
         self._key = key
 
-    def _add(self, update: Update, arrived: int, last_round: int) -> None:  # noqa: ARG002
-        heappush(self._heap, (self._key(update, last_round), update))
+    def _add(self, update: Update, arrived: int, last_round: int) -> None:
+        heappush(self._heap, (self._key(update, arrived, last_round), update))
 
     def _choose(self, now: Instant) -> Update:  # noqa: ARG002
         while True:
@@ -205,11 +204,26 @@ class _ByChannel(_Compared):
     def _best(self, now: Instant) -> int:
         if now.slot != self._slot:
             self._slot, snr_db = now.slot, self._link.snr_db(now.slot)
-            self._score = np.ascontiguousarray(self._scores(snr_db), dtype=np.float64)
+            score = spectral_efficiency(snr_db) if self._fair else snr_db
+            self._score = np.ascontiguousarray(score, dtype=np.float64)
         return int(self._kernel.highest_score(self._score, self._share, self._ready))
 
-    def _scores(self, snr_db: Floats) -> Floats:
-        return spectral_efficiency(snr_db) if self._fair else snr_db
+
+class _ByRayleighChannel(_ByChannel):
+    """The same over a link whose SNRs are drawn here: the link is asked only where two are almost equal."""
+
+    def __init__(self, link: Link, draws: RayleighDraws, each: int, *, fair: bool) -> None:
+        from slotwise.schedule import rayleigh_kernel  # noqa: PLC0415  (compiled code takes time to load)
+
+        super().__init__(len(draws.states), link, fair=fair)
+        self._best_channel, self._not_known = rayleigh_kernel.best_channel, rayleigh_kernel.NOT_KNOWN
+        self._draws, self._each, self._bounds = draws, each, np.empty((2, len(draws.states)))
+
+    def _best(self, now: Instant) -> int:
+        block = now.slot // self._each
+        numbers = (self._draws, block, self._ready, self._share, self._fair, self._bounds)
+        place = self._best_channel(*numbers)
+        return super()._best(now) if place == self._not_known else int(place)
 
 
 class _Asked(ReadyQueue):
@@ -239,16 +253,21 @@ def queue_of(
     if selection is round_robin:
         return _RoundRobin()
     if selection is largest_age:
-        return _ByKey(lambda update, last_round: (last_round, update[1]))
+        return _ByKey(lambda update, _, last_round: (last_round, update[1]))
     if link is not None and selection is shortest_uplink:
         planned = link.planned_slots
-        return _ByKey(lambda update, _: (planned[update[1] - 1], *update))
-    devices = 0 if link is None else len(link.planned_slots)
+        return _ByKey(lambda update, *_: (planned[update[1] - 1], *update))
+    by_channel, fair = selection in (best_channel, proportional_fair), selection is proportional_fair
+    if by_channel and isinstance(link, FleetLink):  # all channels are equally good
+        return _ByKey(lambda update, arrived, _: (arrived if fair else 0, update[1]))
+    devices = 0 if link is None else devices_of(link)
     if link is not None and devices >= FEW and find_spec("numba") is not None:
         if isinstance(selection, RandomSelection):
             return _Random(devices, selection.seed)
-        if selection in (best_channel, proportional_fair):
-            return _ByChannel(devices, link, fair=selection is proportional_fair)
+        if by_channel and has_blocks(link) and (draws := getattr(link, "draws", None)) is not None:
+            return _ByRayleighChannel(link, draws, link.coherence_slots, fair=fair)
+        if by_channel:
+            return _ByChannel(devices, link, fair=fair)
     return _Asked(selection, seen)
 
 

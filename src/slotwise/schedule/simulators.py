@@ -13,7 +13,7 @@ from slotwise.fleet import Fleet
 from slotwise.fleet.devices import refuse_too_many_devices
 from slotwise.options.checks import LARGEST
 from slotwise.scenario import Scenario
-from slotwise.schedule.link import BlockLink, FleetLink, Link
+from slotwise.schedule.link import FleetLink, Link, has_blocks
 from slotwise.schedule.policy import Policy
 from slotwise.schedule.selections import Selection, best_channel, largest_age, proportional_fair
 
@@ -59,7 +59,7 @@ def _follows_fading(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link
     known = isinstance(policy.wait, int) and policy.selection in BY_VALUE
     alone = scenario.sub_channels == 1 and not scenario.group_size_changes
     plain = fleet.is_steady and not (fleet.absences or fleet.batteries)
-    return known and alone and plain and isinstance(link, BlockLink) and find_spec("numba") is not None
+    return known and alone and plain and has_blocks(link) and find_spec("numba") is not None
 
 
 def most_uplinks(scenario: Scenario, rounds: int | None, fleet: Fleet) -> int:
@@ -102,8 +102,7 @@ def refuse_too_many_uplinks(
 
 def refuse_too_many_blocks(scenario: Scenario, rounds: int | None, link: Link) -> None:
     """Raise an InputError if uplinks of fixed rate would be followed through too many blocks of fading."""
-    # First the cheap question: to ask for a protocol takes as long as to simulate a few rounds.
-    if isinstance(link, FleetLink) or not isinstance(link, BlockLink) or not link.fixed_slots:
+    if not has_blocks(link) or not link.fixed_slots:
         return
     each = -(-link.fixed_slots // link.coherence_slots)
     blocks = LARGEST**2 if rounds is None else max(scenario.group_sizes) * rounds * each
