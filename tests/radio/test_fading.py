@@ -8,10 +8,9 @@ from math import log10, sqrt
 import numpy as np
 import pytest
 
-from slotwise.base.random_streams import SchedulePurpose, mixed_all, units
+from slotwise.base.random_streams import SchedulePurpose, device_states, mixed_all, units
 from slotwise.fleet.fleet import chance
 from slotwise.radio import Nakagami, NoFading, Rayleigh, Rician
-from slotwise.radio.placement import device_states
 
 DRAWS = 400_000
 

@@ -27,7 +27,7 @@ from slotwise.schedule.battery_balance import BatteryBalance, nanojoules
 from slotwise.schedule.costs import server_usage, usage
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies import Participants
-from slotwise.schedule.simulators import BY_VALUE
+from slotwise.schedule.simulators import BY_CHANNEL
 
 
 def naive(case: ChannelCase) -> SlotBySlot:
@@ -67,9 +67,9 @@ def test_every_uplink_is_that_of_the_dumb_loop_over_slots(case: ChannelCase) -> 
 @st.composite
 def fast_cases(draw: st.DrawFn) -> ChannelCase:
     scenario = draw(scenarios())
-    policies = [IntentionalDelay(selection=one, delay=0) for one in BY_VALUE]
-    policies += [Asynchronous(selection=one) for one in BY_VALUE]
-    policies += [IntentionalDelay(selection=one, delay=scenario.largest_delay) for one in BY_VALUE]
+    policies = [IntentionalDelay(selection=one, delay=0) for one in BY_CHANNEL]
+    policies += [Asynchronous(selection=one) for one in BY_CHANNEL]
+    policies += [IntentionalDelay(selection=one, delay=scenario.largest_delay) for one in BY_CHANNEL]
     fleet = replace(
         draw(faultless_fleets(scenario)),
         retransmission=draw(st.sampled_from(["next-turn", "at-once", "erasure"])),

@@ -5,7 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from slotwise.schedule.ready_queue import AT_ONCE, FEW, Instant, ReadyQueue, Update, queue_of
+from slotwise import Scenario
+from slotwise.fleet import Fleet
+from slotwise.schedule.link import FEW, FleetLink, Link
+from slotwise.schedule.ready_queue import AT_ONCE, Instant, ReadyQueue, Update, queue_of
 from slotwise.schedule.selections import SELECTIONS, RandomSelection, Selection, Waiting
 
 DEVICES = FEW + 7
@@ -21,6 +24,11 @@ class Channel:
     def snr_db(self, slot: int):
         draw = np.random.default_rng([self._seed, slot])
         return draw.integers(-3, 9, DEVICES).astype(float) * (1 if slot % 3 else 1.7)
+
+
+def link_of(kind: str, seed: int) -> Link:
+    scenario = Scenario(devices=DEVICES, group_size=5, compute_slots=9)
+    return Channel(seed) if kind == "channel" else FleetLink.of(scenario, Fleet.equal(scenario))  # type: ignore[return-value]
 
 
 class Naive:
@@ -40,11 +48,12 @@ class Naive:
         return chosen
 
 
+@pytest.mark.parametrize("kind", ["channel", "fixed slots"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", SELECTIONS)
-def test_answers_are_those_of_the_selection(name: str, seed: int) -> None:
+def test_answers_are_those_of_the_selection(name: str, seed: int, kind: str) -> None:
     selection = RandomSelection(seed) if name == "random" else SELECTIONS[name]
-    link, draw, arrived = Channel(seed), np.random.default_rng(seed), {}
+    link, draw, arrived = link_of(kind, seed), np.random.default_rng(seed), {}
     now = Instant(slot=0, round=0, last_sender=0, lost_in_round=0)
 
     def seen(updates: list[Update], lost: int) -> list[Waiting]:
@@ -56,7 +65,7 @@ def test_answers_are_those_of_the_selection(name: str, seed: int) -> None:
             found.append(Waiting(turn, device, version, age, count, snr[device - 1], planned, lost))
         return found
 
-    queue, naive = queue_of(selection, link, seen), Naive(selection, seen)  # type: ignore[arg-type]
+    queue, naive = queue_of(selection, link, seen), Naive(selection, seen)
     assert (type(queue) is ReadyQueue) == (name == "first-ready")
     for step in range(1_500):
         waiting = {update[1] for update in naive.updates}

@@ -10,7 +10,7 @@ from random_links import FadingLink
 from slotwise import Asynchronous, IntentionalDelay, Scenario, Synchronous, simulate
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import FleetLink, Policy, Simulator, case_of, simulator_of
-from slotwise.schedule.selections import best_channel, largest_age, round_robin
+from slotwise.schedule.selections import best_channel, largest_age, proportional_fair, round_robin
 
 SCENARIO = Scenario(devices=3, group_size=1, compute_slots=2, deadline=100)
 UNEQUAL = Fleet(compute_slots=(2, 3, 4), link_slots=(1, 1, 1))
@@ -37,7 +37,8 @@ CHANGES = replace(SCENARIO, group_size_changes=((20, 2),))
         (Simulator.EVENTS, Asynchronous(), {"fleet": UNEQUAL, "scenario": SUB_CHANNELS}),
         (Simulator.EVENTS, Asynchronous(), {"fleet": ABSENT}),
         (Simulator.FADING, Asynchronous(selection=best_channel), {"link": FADING, "fleet": UNEQUAL}),
-        (Simulator.FADING, IntentionalDelay(delay=1, selection=largest_age), {"link": FADING}),
+        (Simulator.FADING, IntentionalDelay(delay=1, selection=proportional_fair), {"link": FADING}),
+        (Simulator.EVENTS, IntentionalDelay(delay=1, selection=largest_age), {"link": FADING}),
         (Simulator.EVENTS, IntentionalDelay(selection=largest_age), {"link": FADING}),
         (Simulator.EVENTS, Asynchronous(), {"link": FADING}),
     ],

@@ -78,6 +78,12 @@ def state_after(key: Sequence[int]) -> int:
     return state
 
 
+def device_states(seed: int, purpose: SchedulePurpose, devices: int) -> States:
+    """Return the state of each of devices 1 to N for one purpose of random numbers."""
+    start = np.full(devices, state_after((seed, purpose)), dtype=np.uint64)
+    return mixed_all(start, np.arange(1, devices + 1, dtype=np.uint64))
+
+
 def mixed_all(states: States, part: int | States) -> States:
     """Return the states after one more part of the key, the same for all or one for each."""
     parts = part if isinstance(part, np.ndarray) else np.uint64(part)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from math import ceil, exp, inf, log1p
 from statistics import NormalDist
 from typing import Literal, get_args
 
 from slotwise.base.errors import InputError
-from slotwise.base.random_streams import SchedulePurpose, chance
+from slotwise.base.random_streams import SchedulePurpose, chance, device_states, mixed_all, units
 from slotwise.fleet.fleet import Absence
 from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
 from slotwise.options.option_text import read_number, read_whole_number
@@ -147,22 +148,31 @@ def random_absences(
     if expected > MOST_ABSENCES:
         allowed = f"larger: this would be about {expected:,.0f} absences, and {MOST_ABSENCES:,} are the most"
         raise InputError("mean_present", mean_present, allowed)
-    absences = []
-    for device in range(1, devices + 1):
-        slot = count = 0
-        # Keyed by the number of the absence: neither other devices nor the horizon change the draws.
-        while (leaves := slot + _turn(mean_present, chance(seed, _PRESENT, device, count))) < horizon:
-            slot = leaves + _turn(mean_away, chance(seed, _AWAY, device, count))
-            absences.append(Absence(device, leaves, slot if slot <= LARGEST else None))
-            count += 1
+    # Keyed by the number of the absence: neither other devices nor the horizon change the draws.
+    states = [device_states(seed, purpose, devices) for purpose in (_PRESENT, _AWAY)]
+    stays, returns = _log_share_left(mean_present), _log_share_left(mean_away)
+    slots, under_way, absences = [0] * devices, list(range(devices)), list[Absence]()
+    for number in count():
+        present, away = (units(mixed_all(state, number)).tolist() for state in states)
+        for place in under_way:
+            leaves = slots[place] + _turn(stays, present[place])
+            slots[place] = slot = leaves + _turn(returns, away[place])
+            if leaves < horizon:
+                absences.append(Absence(place + 1, leaves, slot if slot <= LARGEST else None))
+        # Nobody leaves again who has come back after the horizon.
+        under_way = [place for place in under_way if slots[place] < horizon]
+        if not under_way:
+            break
     return tuple(sorted(absences, key=lambda absence: (absence.leaves, absence.device)))
 
 
-def _turn(mean: float, number: float) -> int:
-    """Return the slots at ``number`` in [0, 1) of a geometric distribution, which is memoryless."""
+def _log_share_left(mean: float) -> float:
+    """Return ln of the share of turns that last another slot; of mean 1 none does."""
     # It ends after each slot with the probability 1/mean, so that its mean is exact.
-    if mean == 1:
-        return 1
+    return -inf if mean == 1 else log1p(-1 / min(mean, 1e300))
+
+
+def _turn(log_share_left: float, number: float) -> int:
+    """Return the slots at ``number`` in [0, 1) of a geometric distribution, which is memoryless."""
     # Beyond the horizon all turns are alike, and larger numbers would become infinite.
-    stays = log1p(-1 / min(mean, 1e300))
-    return max(1, ceil(min(log1p(-number) / stays, 2.0 * LARGEST)))
+    return max(1, ceil(min(log1p(-number) / log_share_left, 2.0 * LARGEST)))

@@ -229,9 +229,9 @@ class Fleet:
 
     def departure(self, device: int, slot: int, end: int) -> int:
         """Return the slot in which the device leaves after ``slot``, or ``end`` if that comes first."""
-        absences = self.absences_of.get(device, ())
-        following = bisect_right(absences, slot, key=lambda absence: absence.leaves)
-        return min(end, absences[following].leaves) if following < len(absences) else end
+        leaves = self._departures.get(device, ())
+        following = bisect_right(leaves, slot)
+        return min(end, leaves[following]) if following < len(leaves) else end
 
     @cached_property
     def absences_of(self) -> Mapping[int, Sequence[Absence]]:
@@ -240,6 +240,10 @@ class Fleet:
         for absence in self.absences:
             found[absence.device].append(absence)
         return dict(found)
+
+    @cached_property
+    def _departures(self) -> Mapping[int, Sequence[int]]:
+        return {n: [absence.leaves for absence in absences] for n, absences in self.absences_of.items()}
 
     @property
     def absent_at_first(self) -> frozenset[int]:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.base.errors import InputError, NoEffectError, UserError
-from slotwise.base.random_streams import Floats, SchedulePurpose, States, mixed_all, units
+from slotwise.base.random_streams import Floats, SchedulePurpose, States, device_states, mixed_all, units
 from slotwise.options import Either, FileName, Found, Named, Range
 from slotwise.options.checks import LARGEST_SEED, Value
 from slotwise.radio.fading import FADING, Fading, NoFading, Rayleigh, Slots
 from slotwise.radio.path_loss import PATH_LOSS, PathLoss, UrbanMicro
-from slotwise.radio.placement import PLACEMENT, CellPlacement, device_states
+from slotwise.radio.placement import PLACEMENT, CellPlacement
 from slotwise.radio.traces import Trace, file_sha256, read_trace
 
 Integers = NDArray[np.int64]

@@ -14,19 +14,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from slotwise.base.errors import InputError, UserError
-from slotwise.base.random_streams import Floats, SchedulePurpose, States, mixed_all, state_after, units
+from slotwise.base.random_streams import Floats, SchedulePurpose, device_states, units
 from slotwise.fleet.csv_rows import CsvTable, read_table
 from slotwise.options import Choice, FileName, Named, NoFlag, Range, StandsFor
 from slotwise.options.checks import Value
 
 NEAREST_DISTANCE, LARGEST_DISTANCE = 0.1, 1e7  # metres
 Metres = Annotated[float, Range(least=NEAREST_DISTANCE, most=LARGEST_DISTANCE)]
-
-
-def device_states(seed: int, purpose: SchedulePurpose, devices: int) -> States:
-    """Return the state of each of devices 1 to N for one purpose of random numbers of the radio."""
-    start = np.full(devices, state_after((seed, purpose)), dtype=np.uint64)
-    return mixed_all(start, np.arange(1, devices + 1, dtype=np.uint64))
 
 
 @dataclass(frozen=True, kw_only=True)

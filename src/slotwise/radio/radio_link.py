@@ -13,9 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slotwise.base.random_streams import Floats, SchedulePurpose, mixed_all
+from slotwise.base.random_streams import Floats, SchedulePurpose, device_states, mixed_all
 from slotwise.radio.channel import Conditions, Integers, ModelConditions, decibels
-from slotwise.radio.placement import device_states
 from slotwise.radio.rates import Rate, Shannon, Stepped
 from slotwise.schedule.link import FEW, RayleighDraws, Transmission
 

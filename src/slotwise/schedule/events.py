@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import islice
 from math import inf
 
 from slotwise.base.errors import InputError, UserError
@@ -33,6 +34,13 @@ def event_timeline(
     scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None, link: Link
 ) -> Timeline:
     """Return what a Scheduler makes of a policy; the timeline is empty if no round fits."""
+    drive = driven(scenario, policy, fleet, rounds, link)
+    record = drive.play(rounds, scenario.deadline)
+    return Timeline.of(scenario, policy.name, drive.delivery.delay, record, fleet)
+
+
+def driven(scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None, link: Link) -> Drive:
+    """Return a Scheduler in virtual slots, before the first of them."""
     delivery = planned_delivery(policy, scenario, fleet, link, rounds)
     scheduler = Scheduler(
         scenario.group_size,
@@ -44,8 +52,7 @@ def event_timeline(
         sub_channels=scenario.sub_channels,
         link=link,
     )
-    record = Drive(scheduler, fleet, link).play(rounds, scenario.deadline)
-    return Timeline.of(scenario, policy.name, delivery.delay, record, fleet)
+    return Drive(scheduler, fleet, link)
 
 
 def planned_delivery(
@@ -100,14 +107,17 @@ class Drive:
 
     def __init__(self, scheduler: Scheduler, fleet: Fleet, link: Link) -> None:
         self._scheduler, self._fleet, self._link = scheduler, fleet, link
+        self.delivery = scheduler.delivery
         self._agenda = Agenda()
         self._waits: list[Wait] = []
-        self._record = Record([], [], [], [], self._waits)
+        self.record = Record([], [], [], [], self._waits)  # of the rounds that are complete
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
         self._trainings: Counter[int] = Counter()
         self._attempts: Counter[int] = Counter()
-        self._faultless = fleet.faultless
+        # Then the slots of a training are known as soon as its model is there.
+        self._steady = fleet.is_steady and fleet.batteries is None
+        self._absences = bool(fleet.absences)
         self._energy = None if fleet.batteries is None else EnergyUse(fleet, link)
         # Without faults the slots of every uplink are known: to ask the link for each would only take time.
         self._fixed_slots = fleet.link_slots if fleet.faultless and isinstance(link, FleetLink) else None
@@ -120,7 +130,13 @@ class Drive:
 
     def play(self, rounds: int | None, deadline: int | None) -> Record:
         """Play until ``rounds`` are done, the next round would end after the deadline, or all have left."""
-        record, last = self._record, inf if deadline is None else deadline
+        for _ in islice(self.rounds(deadline), rounds):
+            pass
+        return self.record
+
+    def rounds(self, deadline: int | None = None) -> Iterator[int]:
+        """Play round after round, and yield the slot at which each is complete, not after the deadline."""
+        record, last = self.record, inf if deadline is None else deadline
         self._hand_out(self._scheduler.start(), 0, 0)
         for slot, events in self._agenda:
             if slot > last:
@@ -132,15 +148,13 @@ class Drive:
                     # Only complete rounds are recorded: the uplinks of one that ends too late are dropped.
                     end = slot + self._link.broadcast(action.receivers, slot)
                     if end > last:
-                        return record
+                        return
                     self._hand_out(action, slot, end)
                     record.broadcasts.append((slot, end))
                     record.uplinks.extend(self._uplinks)
                     record.lost.extend(self._lost)
                     self._uplinks, self._lost = [], []
-                    if len(record.broadcasts) == rounds:
-                        return record
-        return record
+                    yield end
 
     def _transmit(self, grant: Grant, slot: int) -> None:
         device, round_number, version = grant
@@ -155,7 +169,7 @@ class Drive:
                 slots, lost = self._energy.send(device, slot, Transmission(slots, lost))
             end = slot + slots
             # A departure in slot ``end`` is late enough: all slots [slot, end) of the uplink are over.
-            lost = lost or self._fleet.leaves_within(device, slot, end)
+            lost = lost or (self._absences and self._fleet.leaves_within(device, slot, end))
         if not lost:
             self._agenda.add(end, Sent(device))
         elif self._energy is None or not self._sends_again(device, slot, end):
@@ -174,7 +188,7 @@ class Drive:
             raise UserError(f"policy: receivers of model {version} are {numbers}, not 1 to {fleet.devices}")
         add(slot, Delivered(version))
         for device in receivers:
-            if self._faultless:
+            if self._steady:
                 ready = slot + fleet.compute_slots[device - 1]
             else:
                 # Every model received counts, also if its training is broken off, as in `Trainings`.
@@ -189,7 +203,7 @@ class Drive:
                     continue
                 ready = begins + slots
             add(ready, Ready(device, ready, version))
-        self._record.receivers.append(receivers)
+        self.record.receivers.append(receivers)
 
     def _sends_again(self, device: int, slot: int, end: int) -> bool:
         """Return whether a lost uplink will be sent again: not if it is erased or the device leaves."""

@@ -1,4 +1,4 @@
-"""Fast simulation of asynchronous FL over fading links with a selection that looks at channel or age.
+"""Fast simulation of asynchronous FL over fading links with a selection that looks at the channel.
 
 It makes the timeline that a Scheduler makes, to the bit, for equal or unequal devices without jitter,
 absences and batteries on one channel. Every choice looks at all ready devices, in a compiled loop; broadcasts
@@ -16,10 +16,9 @@ import numpy as np
 
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.link import BlockLink, Integers, RayleighDraws, RayleighLink
+from slotwise.schedule.link import BlockLink, Integers, RayleighDraws
 from slotwise.schedule.policy import FixedDelay, Policy
-from slotwise.schedule.selections import spectral_efficiency
-from slotwise.schedule.simulators import BY_VALUE
+from slotwise.schedule.selections import proportional_fair, spectral_efficiency
 from slotwise.schedule.timeline import Record, Timeline
 
 _TABLE = 65_536  # entries of the table of a link that is asked for at once; they fit the cache
@@ -63,21 +62,21 @@ class _Simulation:
 
         self.kernel, self.scenario, self.link = fading_kernel, scenario, link
         count, self.deadline = scenario.devices, scenario.deadline or _NO_LIMIT
-        place = BY_VALUE.index(policy.selection)
-        self.kind = (fading_kernel.BY_CHANNEL, fading_kernel.BY_SHARE, fading_kernel.BY_AGE)[place]
+        self.fair = policy.selection is proportional_fair
         again, self.erasure = fleet.retransmission, fleet.retransmission == "erasure"
         bits = (link.coherence_slots, link.fixed_slots, link.update_bits, link.give_up_slots)
-        self.limits = np.array([self.deadline, *bits, self.kind, self.erasure, again == "at-once"])
+        self.limits = np.array([self.deadline, *bits, self.fair, self.erasure, again == "at-once"])
         self.compute = np.array(fleet.compute_slots, dtype=np.int64)
-        self.devices = np.zeros((4, count), dtype=np.int64)
+        self.devices = np.zeros((3, count), dtype=np.int64)
         self.devices[fading_kernel.READY_AT] = fading_kernel.IDLE
-        self.devices[fading_kernel.LAST_ROUND] = -1
-        self.share, self.value = np.ones(count), np.empty(count)
+        self.share = np.ones(count)
+        # Room for the compiled loop: who is ready, bounds of scores, and the device whose uplink is followed.
+        self.room = np.zeros(count, dtype=np.bool_), np.empty((2, count)), np.zeros(1, dtype=np.int64)
         self.rows, self.lost = (np.empty((_ROWS, 5), dtype=np.int64) for _ in range(2))
-        self.draws = (link.draws if isinstance(link, RayleighLink) else None) or _NO_DRAWS
+        self.draws = getattr(link, "draws", None) or _NO_DRAWS
         self.drawn = self.draws is not _NO_DRAWS
         # In the order SLOT, ROUND, FIRST_BLOCK, …; −1 is no block or no device.
-        self.state = np.array([0, 0, -1 if self.drawn else 0, 0, -1, -1, 0, 0, 1], dtype=np.int64)
+        self.state = np.array([0, 0, -1 if self.drawn else 0, 0, -1, -1, 0, 0], dtype=np.int64)
         self.scores, self.bits = np.zeros((int(self.drawn), count)), np.empty((0, count), dtype=np.int64)
 
     def play(self, delivery: FixedDelay, rounds: int | None) -> Played | None:
@@ -114,7 +113,7 @@ class _Simulation:
         kernel, given = self.kernel, 0
         while True:
             channel = (self.scores, self.bits, self.draws)
-            arrays = (self.devices, self.share, self.value, self.rows, self.lost)
+            arrays = (self.devices, self.share, *self.room, self.rows, self.lost)
             outcome = kernel.play_round(self.state, self.limits, *channel, *arrays, given)
             given = 0
             if outcome == kernel.NEEDS_TABLE:
@@ -137,9 +136,9 @@ class _Simulation:
         if self.deadline < _NO_LIMIT:
             blocks = min(blocks, self.deadline // self.link.coherence_slots + 1 - first)
         snr_db, bits = self.link.tables(first, 1 if self.drawn else max(1, blocks))
-        scores = spectral_efficiency(snr_db) if self.kind == self.kernel.BY_SHARE else snr_db
-        self.state[self.kernel.FIRST_BLOCK], self.state[self.kernel.EXACT] = first, 1
-        self.scores = np.array(scores, dtype=np.float64, order="C")  # a copy: the loop draws into it
+        scores = spectral_efficiency(snr_db) if self.fair else snr_db
+        self.state[self.kernel.FIRST_BLOCK] = first
+        self.scores = np.ascontiguousarray(scores, dtype=np.float64)
         self.bits = np.ascontiguousarray(bits, dtype=np.int64)
 
     def _senders(self, uplinks: int, lost: int) -> list[int]:

@@ -30,10 +30,10 @@ from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.batches import round_ends
-from slotwise.schedule.events import event_timeline
+from slotwise.schedule.events import Drive, driven
 from slotwise.schedule.link import FleetLink
 from slotwise.schedule.one_at_a_time import OneAtATime
-from slotwise.schedule.policy import FixedDelay, Policy
+from slotwise.schedule.policy import Policy, bound_delivery
 from slotwise.schedule.selections import first_ready
 from slotwise.schedule.simulators import sends_one_at_a_time
 from slotwise.schedule.timeline import Timeline
@@ -105,6 +105,13 @@ def _costs_a_round(scenario: Scenario, rounds: int, delay: int) -> bool:
     deadline, each = scenario.deadline or 0, scenario.communication_slots
     ends = enumerate(round_ends(replace(scenario, deadline=None), delay, rounds), start=1)
     return any(end + (rounds - k) * each > deadline for k, end in ends)
+
+
+def unplayed(scenario: Scenario, policy: Policy, fleet: Fleet) -> OneAtATime | Drive:
+    """Return a simulation with a fixed delay over fixed slots, before its first round."""
+    if sends_one_at_a_time(scenario, policy, fleet):
+        return OneAtATime(scenario, bound_delivery(policy, scenario, fleet, None), fleet)
+    return driven(scenario, policy, fleet, None, FleetLink.of(scenario, fleet))
 
 
 def shortest_round(scenario: Scenario, fleet: Fleet) -> int:
@@ -196,11 +203,8 @@ class FixedDelaySearch:
 
     def _play(self, limited: Scenario, delay: int) -> Timeline:
         """Return the timeline with a delay, or its beginning if the rounds that are left would not fit."""
-        if not sends_one_at_a_time(limited, self.policy(delay), self.fleet):
-            link = FleetLink.of(limited, self.fleet)
-            return event_timeline(limited, self.policy(delay), self.fleet, self.rounds, link)
         wanted, shortest = self.planned.rounds, shortest_round(limited, self.fleet)
-        simulation = OneAtATime(limited, FixedDelay(limited.devices, limited.group_size, delay), self.fleet)
+        simulation = unplayed(limited, self.policy(delay), self.fleet)
         ends = islice(simulation.rounds(limited.deadline), self.rounds)
         for k, end in enumerate(ends, start=1):
             if end + (wanted - k) * shortest > self._last_slot:

@@ -32,9 +32,9 @@ from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.events import event_timeline
-from slotwise.schedule.free_delay import MOST_ROUNDS, FixedDelaySearch, shortest_round
+from slotwise.schedule.free_delay import MOST_ROUNDS, FixedDelaySearch, shortest_round, unplayed
 from slotwise.schedule.link import FleetLink
-from slotwise.schedule.one_at_a_time import OneAtATime, one_at_a_time
+from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, FixedDelay
 from slotwise.schedule.simulators import sends_one_at_a_time
 from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
@@ -115,13 +115,7 @@ def _without_delay(
     if more * fewest > MOST_ROUNDS:
         allowed = f"fewer: just-in-time delivery would plan {more:,} rounds, until that device has sent"
         raise InputError("compute_slots", max(fleet.compute_slots), allowed)
-    if not sends_one_at_a_time(scenario, plain, fleet):
-        # Twice, because only the first tells how many rounds the second must have.
-        link = FleetLink.of(scenario, fleet)
-        shown = event_timeline(scenario, plain, fleet, rounds, link).rounds
-        return shown, event_timeline(endless, plain, fleet, shown + more, link)
-    shown, delivery = 0, FixedDelay(scenario.devices, scenario.group_size)
-    simulation = OneAtATime(endless, delivery, fleet)
+    shown, simulation = 0, unplayed(endless, plain, fleet)
     # One simulation does both: it counts the rounds that fit, and then plays ``more`` without a deadline.
     for done, end in enumerate(simulation.rounds(), start=1):
         if done <= (rounds or done) and end <= (scenario.deadline or end):

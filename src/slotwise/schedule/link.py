@@ -129,6 +129,8 @@ def has_blocks(link: Link) -> TypeGuard[BlockLink]:
 class RayleighDraws(NamedTuple):
     """Numbers from which the SNRs and bits of a `BlockLink` are drawn where they are needed.
 
+    A link under Rayleigh fading has them as its attribute ``draws`` and is simulated faster.
+
     The SNR of device n in block b is −ln(1 − u) times its mean, where u are the upper 53 bits of the state of
     SplitMix64 that follows ``states[n−1]`` with b as the next part of the key. A slot carries ``bits[i]`` of
     the largest ``thresholds[i]`` that the SNR reaches, or 0; without thresholds log2(1 + SNR / gap) times
@@ -141,16 +143,6 @@ class RayleighDraws(NamedTuple):
     bits: NDArray[np.int64]
     gap: float
     scale: float
-
-
-@runtime_checkable
-class RayleighLink(BlockLink, Protocol):
-    """A `BlockLink` under Rayleigh fading: with short blocks it is simulated faster than from its tables."""
-
-    @property
-    def draws(self) -> RayleighDraws | None:
-        """The numbers that the tables are drawn from; None if the fading is another."""
-        ...
 
 
 @dataclass(frozen=True)

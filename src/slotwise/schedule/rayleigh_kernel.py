@@ -14,7 +14,7 @@ from numba import njit
 
 from slotwise.base.random_streams import FIRST, SECOND, STEP
 
-NOT_KNOWN = -1  # instead of a device that is chosen
+NO_DEVICE, NOT_KNOWN = -1, -2  # instead of a device that is chosen
 UNKNOWN = -1  # bits that rounding errors decide
 CLOSE = 1e-11  # relative; a thousand times the rounding errors of a score
 CLOSE_BITS = 1e-12  # relative; a thousand times those of log1p and log2
@@ -58,7 +58,7 @@ def drawn_bits(draws: Any, places: Any, block: int) -> int:
     error = CLOSE_BITS * (bits + draws.scale)
     if bits >= _MOST_EXACT or floor(bits - error) != floor(bits + error):
         return UNKNOWN
-    return floor(bits)
+    return floor(bits)  # type: ignore[no-any-return]
 
 
 @njit(cache=True, error_model="numpy")
@@ -123,12 +123,13 @@ def largest(values: Any) -> Any:
 def best_channel(draws: Any, block: int, ready: Any, share: Any, by_rate: bool, bounds: Any) -> int:
     """Return the ready device with the largest SNR, or log2(1 + SNR), times its share.
 
-    `NOT_KNOWN` if another is so close that it might be the larger one; ``bounds`` are filled in, [2, N].
+    `NO_DEVICE` if none is ready, and `NOT_KNOWN` if another is so close that it might be the larger one.
+    ``bounds`` is an array [2, N], which is filled in.
     """
     bound_scores(draws, block, ready, share, by_rate, bounds)
     # Floats of at least 0 have the order of their bits.
     limit = np.int64(largest(bounds[0].view(np.int64))).view(np.float64) * (1 - 1e-9) - 1e-12
-    best, highest, second = 0, -1.0, -1.0
+    best, highest, second = NO_DEVICE, -1.0, -1.0
     for first in range(0, len(ready), _TOGETHER):
         part = bounds[1, first : first + _TOGETHER]
         if np.int64(largest(part.view(np.int64))).view(np.float64) < limit:
@@ -141,4 +142,4 @@ def best_channel(draws: Any, block: int, ready: Any, share: Any, by_rate: bool, 
                 if score > highest:
                     best, highest = n, score
     # 1 + SNR is rounded to 2e-16.
-    return NOT_KNOWN if second >= highest - CLOSE * highest - 1e-15 else best
+    return NOT_KNOWN if second >= 0 and second >= highest - CLOSE * highest - 1e-15 else best

@@ -171,7 +171,7 @@ class Scheduler:
                 self._broadcasting = False
             elif type(event) is Lost:
                 lost.append(event)
-            elif isinstance(event, Left | Joined):
+            elif type(event) is Left or type(event) is Joined:
                 self._update_presence(event)
         self._lost_in_round += len(lost)
         # Sorted by device: the order in which a driver reports the events of one instant must not matter.
@@ -216,6 +216,17 @@ class Scheduler:
         device = event.device
         if self._candidates is not None:
             self._candidates.change(device)
+        if device not in self._absent:  # otherwise there is nothing to drop
+            self._drop_work(device)
+        if type(event) is Left:
+            self._absent.add(device)
+            return
+        self._absent.discard(device)
+        version = self.delivery.joining(self.round)
+        if version is not None:
+            self._book([(version, [device])], earliest=self.round + 1)
+
+    def _drop_work(self, device: int) -> None:
         self._busy.discard(device)
         self._recharging.discard(device)
         self._sending.pop(device, None)
@@ -224,13 +235,6 @@ class Scheduler:
             for devices in (self._senders, *self._booked.values()):
                 if device in devices:
                     devices.remove(device)
-        if isinstance(event, Left):
-            self._absent.add(device)
-            return
-        self._absent.discard(device)
-        version = self.delivery.joining(self.round)
-        if version is not None:
-            self._book([(version, [device])], earliest=self.round + 1)
 
     def _next(self) -> list[Action]:
         """Return what the channel carries next: uplinks, the broadcast of a full round, or nothing."""

@@ -15,14 +15,14 @@ from slotwise.options.checks import LARGEST
 from slotwise.scenario import Scenario
 from slotwise.schedule.link import FleetLink, Link, has_blocks
 from slotwise.schedule.policy import Policy
-from slotwise.schedule.selections import Selection, best_channel, largest_age, proportional_fair
+from slotwise.schedule.selections import Selection, best_channel, proportional_fair
 
 # Limits of a timeline: what can be simulated within a minute or so, and kept in a few gigabytes.
 MOST_UPLINKS = 20_000_000  # of a queue of batches
 MOST_EVENTS = 3_000_000  # uplinks of all other simulators, lost ones included
 MOST_BLOCKS = 30_000_000  # of fading that uplinks of fixed rate are followed through
-# Selections that break ties by index alone: the compiled loop over fading links keeps no order of arrival.
-BY_VALUE: tuple[Selection, ...] = (best_channel, proportional_fair, largest_age)
+# Selections that compare all channels at every choice.
+BY_CHANNEL: tuple[Selection, ...] = (best_channel, proportional_fair)
 
 
 class Simulator(Enum):
@@ -56,7 +56,7 @@ def sends_one_at_a_time(scenario: Scenario, policy: Policy, fleet: Fleet) -> boo
 
 def _follows_fading(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -> bool:
     """Return whether the compiled loop over fading links can follow the case."""
-    known = isinstance(policy.wait, int) and policy.selection in BY_VALUE
+    known = isinstance(policy.wait, int) and policy.selection in BY_CHANNEL
     alone = scenario.sub_channels == 1 and not scenario.group_size_changes
     plain = fleet.is_steady and not (fleet.absences or fleet.batteries)
     return known and alone and plain and has_blocks(link) and find_spec("numba") is not None
