@@ -8,16 +8,21 @@ import pytest
 from slotwise.aggregation import (
     RULE,
     RULES,
+    Ace,
     Aggregation,
+    Ca2fl,
     Contribution,
     DelayAdaptive,
+    DelayCompensated,
     FedAdagrad,
     FedAdam,
     FedAsync,
     FedBuff,
+    FedVarp,
     FedYogi,
     Hinge,
     Krum,
+    Mifa,
     MultiKrum,
     NormClipping,
     Polynomial,
@@ -48,6 +53,11 @@ def test_every_name_gives_its_rule() -> None:
     assert rule("fedbuff") == FedBuff(1.0)
     assert rule("fedavg") is fedavg
     assert rule("delay-adaptive") == DelayAdaptive()
+    assert rule("delay-compensated") == DelayCompensated(1.0)
+    assert rule("mifa") == Mifa(1.0)
+    assert rule("fedvarp") == FedVarp(1.0)
+    assert rule("ca2fl") == Ca2fl(1.0)
+    assert rule("ace", memory_age=3) == Ace(1.0, 3)
     assert rule("fedavgm") == ServerMomentum(0.9, 1.0)
     assert rule("fedadam") == FedAdam(0.01, 0.9, 0.99, 1e-3)
     assert rule("fedyogi") == FedYogi(0.01, 0.9, 0.99, 1e-3)

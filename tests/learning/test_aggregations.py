@@ -11,16 +11,20 @@ from hypothesis import strategies as st
 
 from slotwise.aggregation import (
     NO_STATE,
+    Ace,
     Aggregation,
     Contribution,
     DelayAdaptive,
+    DelayCompensated,
     FedAdagrad,
     FedAdam,
     FedAsync,
     FedBuff,
+    FedVarp,
     FedYogi,
     Hinge,
     Krum,
+    Mifa,
     MultiKrum,
     NormClipping,
     Polynomial,
@@ -51,6 +55,10 @@ AGGREGATIONS: list[Aggregation] = [
     FedBuff(0.5),
     DelayAdaptive(),
     DelayAdaptive(1.5),
+    DelayCompensated(2.0),
+    Mifa(0.5),
+    Ace(memory_age=2),
+    FedVarp(0.5),
     ServerMomentum(0.5),
     FedAdam(),
     FedYogi(),
@@ -81,7 +89,8 @@ def replay(timeline: Timeline, task: Task, aggregation: Aggregation) -> list[Vec
             device, version = int(timeline.device[row]), int(timeline.version[row])
             update = task.local_update(models[version], TrainingStart(device, trainings[device]))
             trainings[device] += 1
-            sent.append(Contribution(update, k - version, models[version], device, k))
+            devices = timeline.scenario.devices
+            sent.append(Contribution(update, k - version, models[version], device, k, devices=devices))
         model, state = next_model(aggregation, models[k], sent, state)
         models.append(model)
     return models[1:]
@@ -128,7 +137,7 @@ def test_engine_and_reference_agree_on_sync(aggregation: Aggregation, least_squa
     def pairs(k: int) -> list[int]:
         return [2 * k % 6 + 1, 2 * k % 6 + 2]
 
-    expected = list(synchronous(task, 9, pairs, aggregation))[1:]
+    expected = list(synchronous(task, 9, pairs, aggregation, devices=6))[1:]
     assert same(models_of(timeline, task, aggregation=aggregation), expected)
 
 

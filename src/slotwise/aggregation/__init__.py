@@ -10,6 +10,7 @@ To add a rule, write a function, or a frozen dataclass whose fields are its opti
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from slotwise.aggregation.memory_rules import Ace, Ca2fl, DelayCompensated, FedVarp, Mifa
 from slotwise.aggregation.robust_rules import Krum, MultiKrum, NormClipping, TrimmedMean, coordinate_median
 from slotwise.aggregation.rule import (
     NO_STATE,
@@ -45,6 +46,11 @@ RULES: Mapping[str, Any] = {
     "fedasync": FedAsync,
     "fedbuff": FedBuff,
     "delay-adaptive": DelayAdaptive,
+    "delay-compensated": DelayCompensated,
+    "mifa": Mifa,
+    "fedvarp": FedVarp,
+    "ca2fl": Ca2fl,
+    "ace": Ace,
     "fedavgm": ServerMomentum,
     "fedadam": FedAdam,
     "fedyogi": FedYogi,
@@ -60,9 +66,9 @@ RuleChoice = Annotated[Any, RULE]
 """A rule of a run: a value of one of the classes above, a function, or a `UserFunction`."""
 
 __all__ = [
-    "NO_STATE", "RULE", "RULES", "Aggregation", "Contribution", "DelayAdaptive", "Discount", "FedAdagrad",
-    "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping", "Polynomial",
-    "RuleChoice", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector",
-    "check_group_sizes", "constant", "coordinate_median", "fedavg", "keeps_state", "mean", "model_average",
-    "next_model",
+    "NO_STATE", "RULE", "RULES", "Ace", "Aggregation", "Ca2fl", "Contribution", "DelayAdaptive",
+    "DelayCompensated", "Discount", "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedVarp", "FedYogi",
+    "Hinge", "Krum", "Mifa", "MultiKrum", "NormClipping", "Polynomial", "RuleChoice", "RuleState",
+    "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector", "check_group_sizes", "constant",
+    "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
 ]  # fmt: skip

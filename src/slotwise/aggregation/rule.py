@@ -27,6 +27,7 @@ class Contribution(NamedTuple):
         round: k, the round in which the update is applied.
         samples: n_k, the samples that the device holds.
         metrics: Numbers that the device reports with its update, by name.
+        devices: N, the number of devices of the run.
     """
 
     update: Vector
@@ -36,6 +37,7 @@ class Contribution(NamedTuple):
     round: int = 0
     samples: int = 1
     metrics: Mapping[str, float] = FrozenMapping()
+    devices: int = 1
 
 
 RuleState = Mapping[str, NDArray[Any]]
@@ -89,10 +91,11 @@ def next_model(
     rule: Callable[..., Any] = aggregation
     found: Any
     if keeps_state(rule):
-        found = rule(read_only(model), arrived, frozen_arrays(state))
+        given = frozen_arrays(state)
+        found = rule(read_only(model), arrived, given)
         if not isinstance(found, tuple) or len(found) != 2:
             raise _wrong(rule, "must return a model and a state", found)
-        found, state = found[0], _checked_state(rule, found[1])
+        found, state = found[0], _checked_state(rule, found[1], given)
     else:
         found = rule(read_only(model), arrived)
     if isinstance(found, np.ndarray) and found.dtype == np.float32 and found.shape == model.shape:
@@ -108,15 +111,15 @@ def check_group_sizes(rule: Aggregation, sizes: Sequence[int]) -> None:
             check(size)
 
 
-def _checked_state(rule: Callable[..., Any], state: object) -> RuleState:
-    """Return a copy of a rule's state, as arrays that a checkpoint can keep."""
+def _checked_state(rule: Callable[..., Any], state: object, given: RuleState) -> RuleState:
+    """Return a rule's state as arrays that a checkpoint can keep; what it was given is not copied."""
     if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
         raise _wrong(rule, "must return its state as a dict of arrays by name", state)
     arrays = {name: np.asarray(value) for name, value in state.items()}
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
             raise _wrong(rule, f"must return arrays of numbers as its state, also for {name}", array)
-    return {name: frozen_copy(array) for name, array in arrays.items()}
+    return {n: array if array is given.get(n) else frozen_copy(array) for n, array in arrays.items()}
 
 
 def _wrong(rule: Callable[..., Any], wanted: str, found: object) -> UserError:

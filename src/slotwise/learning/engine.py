@@ -233,6 +233,7 @@ class Training:
         before, uplinks = self._applied, self._timeline.uplinks(self.rounds)
         k = before.rounds
         timeline, count = self._timeline, self._task.sample_count
+        devices = timeline.scenario.devices
         sent = zip(
             self._updates.updates(uplinks),  # kept until the round is applied
             timeline.device[uplinks].tolist(),
@@ -250,7 +251,7 @@ class Training:
             samples = count(device) if samples is None else samples
             start = self._models[version]
             contributions.append(
-                Contribution(update_of(found), k - version, start, device, k, samples, metrics)
+                Contribution(update_of(found), k - version, start, device, k, samples, metrics, devices)
             )
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, before.rule_state)

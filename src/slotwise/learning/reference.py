@@ -45,12 +45,17 @@ def asynchronous(
             Contribution(updates.pop(n), k - started.pop(n), starts.pop(n), n, k, checked.sample_count(n))
             for n in senders[k]
         ]
+        sent = [one._replace(devices=scenario.devices) for one in sent]
         model, state = next_model(aggregation, model, sent, state)
         yield model
 
 
 def synchronous(
-    task: Task, rounds: int, participants: Callable[[int], list[int]], aggregation: Aggregation = mean
+    task: Task,
+    rounds: int,
+    participants: Callable[[int], list[int]],
+    aggregation: Aggregation = mean,
+    devices: int = 1,
 ) -> Iterator[Vector]:
     """Yield w_0, w_1, …, w_rounds of vanilla FL (eq. 7): every participant of round k trains on w_k."""
     checked = CheckedTask.of(task)
@@ -61,7 +66,8 @@ def synchronous(
         contributions = []
         for n in participants(k):
             update = update_of(checked.local_update(model, TrainingStart(n, trainings[n], k)))
-            contributions.append(Contribution(update, 0, model, n, k, checked.sample_count(n)))
+            sent = Contribution(update, 0, model, n, k, checked.sample_count(n), devices=devices)
+            contributions.append(sent)
             trainings[n] += 1
         model, state = next_model(aggregation, model, contributions, state)
         yield model

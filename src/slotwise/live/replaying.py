@@ -64,7 +64,8 @@ def _last_model(
             start = TrainingStart(device, training, version, slot)
             update = update_of(checked.local_update(models[version], start))
             samples = checked.sample_count(device)
-            contributions.append(Contribution(update, k - version, models[version], device, k, samples))
+            sent = Contribution(update, k - version, models[version], device, k, samples)
+            contributions.append(sent._replace(devices=timeline.scenario.devices))
         base = models[k]
         if k + 1 in rollbacks:
             base, contributions, rule_state = rollbacks[k + 1].begin(models, contributions, rule_state)

@@ -83,8 +83,9 @@ class RunConfig(Setting):
         model: Network, or your own task.
         training: Local training.
         rule: Aggregation rule: mean, fedavg (weighted by samples), model-average,
-            staleness-weighted, fedasync, fedbuff, delay-adaptive, fedavgm, fedadam, fedyogi, fedadagrad,
-            trimmed-mean, median, krum, multi-krum, norm-clipping, or your own as module:function.
+            staleness-weighted, fedasync, fedbuff, delay-adaptive, delay-compensated, mifa, fedvarp, ca2fl,
+            ace, fedavgm, fedadam, fedyogi, fedadagrad, trimmed-mean, median, krum, multi-krum, norm-clipping,
+            or your own as module:function.
         adversary: Updates of the attackers: sign-flip sends the update times minus the scale, noise sends
             normal random numbers of the scale times the update's size.
         bits: Bits of each number of an update; 32 sends it unchanged.

@@ -114,11 +114,15 @@ def _try_rule(
     model = task.initial_model()
     sent = result or TrainingResult(model.copy())
     senders = timeline.device[timeline.uplinks(0)].tolist() if timeline.rounds else []
+    devices = timeline.scenario.devices
     with np.errstate(over="ignore", invalid="ignore"):
         next_model(
             rule,
             model,
-            [Contribution(sent.update, 0, model, n, 0, task.sample_count(n), sent.metrics) for n in senders],
+            [
+                Contribution(sent.update, 0, model, n, 0, task.sample_count(n), sent.metrics, devices)
+                for n in senders
+            ],
         )
 
 
@@ -148,10 +152,12 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     positions = batching.amount * held
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
     models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
+    memory = NUMBER * network.parameters * devices if getattr(config.rule, "keeps_updates", False) else 0
     channels, height, width = network.input_shape
     widest = max([channels * height * width, *(count * height * width for count in layers.channels)])
     return {
         _widest_layers(layers): models,
+        "devices": memory,
         "batch_size": NUMBER * batch * widest * workers,
         config.dataset.samples_option: NUMBER * total,
         batching.option: 4 * NUMBER * positions * workers,

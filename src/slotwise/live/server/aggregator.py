@@ -46,7 +46,8 @@ class Aggregator:
         state, device = self._state, label.device
         samples = self._devices.spec.sample_count(device)
         start, age = state.models[label.version], label.round - label.version
-        self._contributions.append(Contribution(update, age, start, device, label.round, samples))
+        sent = Contribution(update, age, start, device, label.round, samples)
+        self._contributions.append(sent._replace(devices=self._devices.spec.fleet.devices))
         state.health.note_finite(device, label.version)
 
     def take_rebooked(self) -> list[Event]:
