@@ -88,12 +88,13 @@ lock: $(VENV)/installed-dev
 
 # Flower has an environment of its own. It needs older versions of packages that others use in their newest
 # (rich, protobuf, typer, fastapi, starlette and uvicorn), so installed beside them it would downgrade what is
-# tested there; and amqtt needs a typer with which the command flwr cannot start.
+# tested there; and amqtt needs a typer with which the command flwr cannot start. dp-accounting, of a recipe, is here
+# because it needs an older attrs.
 $(VENV)-flower/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-flower
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1' torch==2.13.0
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --group test \
-	  --editable '.[flower,pandas,ray]' flwr-datasets
+	  --editable '.[flower,pandas,ray]' flwr-datasets dp-accounting
 	$(VENV)-flower/bin/python -m pip check
 	touch $@
 
