@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -21,29 +21,27 @@ from matplotlib.figure import Figure
 
 from slotwise import BatchResults, run_batch
 from slotwise.batch.results import PointResult
-from slotwise.report.curve_axes import mark_losses
-from slotwise.report.curves import LossRange
+from slotwise.report.colours import SCHEDULE_COLOURS, Subject, line_looks
+from slotwise.report.curve_axes import line_styles, mark_losses
+from slotwise.report.curves import Line, LossRange
 from slotwise.report.figure_style import PAGE, StyledFigure, figure_file, using_style
 from slotwise.runs import RunConfig, RunFolder
 
 ROOT = Path(__file__).parents[1]
 SPECS, RESULTS = ROOT / "examples/radio-studies", ROOT / "docs/results/radio"
-# Dark to light, with a marker each: they can be told apart in print and by colour-blind readers.
-COLOURS = ("#08306b", "#d55e00", "#5aa9dd", "#7a7a7a")
-MARKERS = ("o", "s", "^", "D")
-FACES = ("#08306b", "#d55e00", "none", "none")  # hollow on top of filled, where two lines coincide
 NEVER = 0.5  # place of a device without an update on a logarithmic axis
 TARGET = 0.4  # training loss of the study of batteries
 
 
-def look(style: int) -> dict[str, Any]:
-    """Return colour and marker of a line."""
-    return {
-        "color": COLOURS[style],
-        "marker": MARKERS[style],
-        "markerfacecolor": FACES[style],
-        "markersize": 4,
-    }
+Look = dict[str, Any]
+
+
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """Return colour and marker of each line: those of its schedule, or of the palette."""
+    wanted = list(names)
+    subjects = [Subject(name if name in SCHEDULE_COLOURS else "") for name in wanted]
+    lines = [Line(name, *look, ()) for name, look in zip(wanted, line_looks(subjects), strict=True)]
+    return line_styles(lines)
 
 
 Groups = dict[tuple[str, ...], list[PointResult]]
@@ -54,13 +52,13 @@ def seeds_mean(rows: list[PointResult], name: str) -> np.ndarray:
     return np.array([getattr(row.outcome.statistics, name) for row in rows], dtype=float)
 
 
-def draw_means(axes: Axes, groups: Groups, name: str, case: str, style: int) -> None:
+def draw_means(axes: Axes, groups: Groups, name: str, case: str, look: Look) -> None:
     """Draw the mean and the range of a statistic over the seeds, against the value on the axis."""
     points = sorted((float(key[1]), seeds_mean(rows, name)) for key, rows in groups.items() if key[0] == case)
     x = [value for value, _ in points]
-    axes.plot(x, [v.mean() for _, v in points], label=case, **look(style))
+    axes.plot(x, [v.mean() for _, v in points], label=case, **look)
     low, high = [v.min() for _, v in points], [v.max() for _, v in points]
-    axes.fill_between(x, low, high, color=COLOURS[style], alpha=0.15, linewidth=0)
+    axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
 
 
 def figure(*titles: str) -> tuple[Figure, list[Axes]]:
@@ -102,11 +100,11 @@ def outage(folder: Path, results: BatchResults) -> Figure:
     groups = results.by_combination()
     drawn, (left, right) = figure("Final loss", "Lost uplinks")
     cases = list(dict.fromkeys(key[0] for key in groups))
-    for style, case in enumerate(cases):
-        draw_means(left, groups, "final_loss", case, style)
+    for case, look in looks(cases).items():
+        draw_means(left, groups, "final_loss", case, look)
         rows = {float(key[1]): rows for key, rows in groups.items() if key[0] == case}
         lost = [100 * np.mean([*map(lost_share, rows[x])]) for x in rows]
-        right.plot(list(rows), lost, label=case, **look(style))
+        right.plot(list(rows), lost, label=case, **look)
     expected: defaultdict[int, list[float]] = defaultdict(list)
     for name, config in configs(folder, results).items():
         if name.startswith(cases[0]):
@@ -135,17 +133,18 @@ def selection(folder: Path, results: BatchResults) -> Figure:
     for key, rows in results.by_combination().items():
         same.setdefault(tuple(seeds_mean(rows, "final_loss")), []).append(key[1])
     chosen = {" = ".join(names): names[0] for names in same.values()}
-    for style, (label, name) in enumerate(chosen.items()):
+    for style, (label, look) in enumerate(looks(chosen).items()):
+        name = chosen[label]
         rows = next(rows for key, rows in results.by_combination().items() if key[1] == name)
         curves = [np.array([(p.slot, p.loss) for p in row.outcome.curve]) for row in rows]
         slots = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(slots, *curve.T) for curve in curves], axis=0)
-        left.plot(slots, mean, markevery=(2 * style, 8), label=label, **look(style))
+        left.plot(slots, mean, markevery=(2 * style, 8), label=label, **look)
         for row in rows:
             config = made[row.run]
             heard = np.bincount(config.simulate().device, minlength=config.channel.devices + 1)[1:]
             distance = config.link.channel.cell(config.channel.devices, config.seed).distance_m
-            right.plot(distance, np.maximum(heard, NEVER), **look(style) | {"linestyle": "", "markersize": 3})
+            right.plot(distance, np.maximum(heard, NEVER), **look | {"linestyle": ""})
     left.set_xlabel("time slots")
     mark_loss_axis(left)
     right.set_yscale("log")
@@ -162,15 +161,15 @@ def batteries(folder: Path, results: BatchResults) -> Figure:
     groups = results.by_combination()
     titles = ("Final loss", "Loss against joules, p = 0.1", f"Joules until the loss is {TARGET}")
     drawn, panels = figure(*titles)
-    for style, case in enumerate(dict.fromkeys(key[0] for key in groups)):
-        draw_means(panels[0], groups, "final_loss", case, style)
+    for style, (case, look) in enumerate(looks(dict.fromkeys(key[0] for key in groups)).items()):
+        draw_means(panels[0], groups, "final_loss", case, look)
         rows = {float(key[1]): rows for key, rows in groups.items() if key[0] == case}
         curves = [np.array([(p.joules, p.loss) for p in row.outcome.curve]) for row in rows[0.1]]
         spent = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(spent, *curve.T) for curve in curves], axis=0)
-        panels[1].plot(spent, mean, markevery=(2 * style, 8), label=case, **look(style))
+        panels[1].plot(spent, mean, markevery=(2 * style, 8), label=case, **look)
         until = [joules_until(rows[x]) for x in rows]
-        panels[2].plot(list(rows), until, label=case, **look(style))
+        panels[2].plot(list(rows), until, label=case, **look)
     for axes in (panels[0], panels[2]):
         axes.set_xlabel("harvesting probability p")
         axes.set_xscale("log")

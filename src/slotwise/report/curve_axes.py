@@ -22,7 +22,7 @@ with importing():
     from matplotlib.ticker import LogLocator, MaxNLocator
 
 WIDE = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
-MARKERS = 5  # of a line
+MARKERS_PER_LINE = 5
 MOST_MARKS = 8  # values that were tried and fit below a panel
 MOST_STEPS = 6  # between the ticks of slots, rounds, updates or joules
 STEP = 4.0  # width of such a step, in font sizes
@@ -50,10 +50,10 @@ def draw_panels(axes: Sequence[Axes], figure: CurveFigure, spread: Spread) -> No
     """Draw each panel into one of the axes; all loss axes have one range."""
     losses = figure.loss_range(spread)
     for one, panel in zip(axes, figure.panels, strict=True):
-        _draw_panel(one, panel, losses, spread, line_looks(figure.lines))
+        _draw_panel(one, panel, losses, spread, line_styles(figure.lines))
 
 
-def line_looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+def line_styles(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
     """Return colour, dashes and marker of each line by its label.
 
     Solid lines take the line styles of matplotlib's settings in turn, if these have any. Dashed lines have
@@ -77,7 +77,7 @@ def add_legend(axes: Axes, lines: Sequence[Line]) -> None:
 
 
 def _handles(lines: Sequence[Line]) -> list[Line2D]:
-    looks = line_looks(lines)
+    looks = line_styles(lines)
     return [Line2D([], [], label=line.label, **looks[line.label]) for line in lines]
 
 
@@ -85,7 +85,7 @@ def _marked(number: int, lines: int, points: int, across: str) -> int | tuple[in
     """Return which points of a line get a marker: all values that were tried, or a few, not below others'."""
     if across == "value":
         return 1
-    every = max(1, points // MARKERS)
+    every = max(1, points // MARKERS_PER_LINE)
     return (number * every // max(1, lines), every)
 
 
