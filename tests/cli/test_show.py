@@ -129,7 +129,7 @@ def test_one_panel_in_a_style_with_bands_and_labels(slotwise: Cli, finished: Pat
         (("--x", "seconds"), "--slot-seconds is missing"),
         (("--x", "joules"), "--power-computing is missing; it must be given in watts for joules"),
         (("--style", "nature"), "--style nature: must be ieee, or a matplotlib style or file"),
-        (("--labels", "a,b"), "--labels 2: must be 1, one for each of small: idfl S=1"),
+        (("--labels", "a,b"), "--labels a, b: must be 1 text, one for each of small: idfl S=1"),
         (("--width", "0"), "--width 0"),
     ],
 )

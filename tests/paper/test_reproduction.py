@@ -66,7 +66,7 @@ def test_a_damaged_manifest_is_refused(folder: BatchFolder, text: str) -> None:
 
 def test_other_settings_are_refused(folder: BatchFolder) -> None:
     add_requests(folder, True, {"mnist": REQUEST}).write(folder)
-    with pytest.raises(InputError, match="quick=True"):
+    with pytest.raises(InputError, match="this one is a quick look"):
         add_requests(folder, False, {"mnist": REQUEST})
     with pytest.raises(InputError, match="its mnist runs have deadline 400"):
         add_requests(folder, True, {"mnist": Request(None, 1, ("async-mnist",))})

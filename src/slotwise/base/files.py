@@ -118,7 +118,7 @@ def load_toml(path: Path, parameter: str | None = None) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        allowed = f"a readable TOML file ({error})"
+        allowed = f"a readable TOML file ({getattr(error, 'strerror', None) or error})"
     except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
         allowed = f"valid TOML ({error})"
     if parameter is None:

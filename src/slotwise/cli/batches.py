@@ -169,7 +169,7 @@ def reproduce(
             made = make(out, names or ("all",), quick=quick, powers=powers, observer=progress, **options)
     except InputError as error:
         if error.parameter == "experiments":  # a positional argument, not an option
-            raise UserError(f"there is no experiment {error.value}; choose {error.allowed}") from None
+            raise UserError(f"{error.value}: must be {error.allowed}") from None
         raise
     if made.skipped:
         print(f"skipped {len(made.skipped)} runs. {FETCH_CIFAR10}", file=sys.stderr)

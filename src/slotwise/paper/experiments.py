@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
 
-from slotwise.base.errors import InputError
+from slotwise.base.errors import InputError, nearest_names
 from slotwise.batch.job import Run, distinct
 from slotwise.data import DataName, InputScale
 from slotwise.learning.engine import EVALUATIONS
@@ -20,6 +20,7 @@ from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate
 
+MOST_LISTED = 8  # names in an error
 BOTH: tuple[Schedule, ...] = ("async", "idfl")
 Slots = tuple[int, int]
 """Compute slots (tau_comp) and link slots (r) of a run."""
@@ -260,7 +261,8 @@ def selected(experiments: Iterable[Experiment], names: Iterable[str]) -> tuple[E
     wanted, offered = set(names), tuple(experiments)
     known = dict.fromkeys(["all", *(name for e in offered for name in (e.study, e.name))])
     for name in sorted(wanted - known.keys()):
-        raise InputError("experiments", name, f"one of {', '.join(known)}")
+        offers = f": {', '.join(known)}" if len(known) <= MOST_LISTED else nearest_names(name, known)
+        raise InputError("experiments", name, f"all, a study or an experiment{offers}")
     return tuple(e for e in offered if wanted & {"all", e.name, e.study})
 
 

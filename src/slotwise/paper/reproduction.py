@@ -116,7 +116,8 @@ def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Reques
     """Return the manifest of a folder with more requests; refuse them if its runs have other settings."""
     before = Manifest(quick) if folder.is_new else Manifest.read(folder)
     if before.quick != quick:
-        raise InputError("out", folder.path, f"another folder: this one was made with quick={before.quick}")
+        made = "is a quick look" if before.quick else "has runs of full length"
+        raise InputError("out", folder.path, f"another folder: this one {made}")
     joined = dict(before.requests)
     for study, request in requests.items():
         known = joined.get(study, request)

@@ -11,6 +11,7 @@ from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffe
 from slotwise.options import Range
 from slotwise.options.checks import Value
 from slotwise.report.curves import ACROSS_NAMES, Across, CurveFigure, Line, Spread
+from slotwise.report.number_text import counted
 
 X = Literal["slots", "seconds", "rounds", "updates", "joules"]
 ALL, FINAL = "all", "final"
@@ -96,8 +97,8 @@ def relabelled(figure: CurveFigure, labels: Labels) -> CurveFigure:
             raise InputError("labels", unknown, f"a label of the figure: {', '.join(old)}")
         new = dict(labels)
     elif len(labels) != len(old) or isinstance(labels, str):
-        count = "one text" if isinstance(labels, str) else len(labels)
-        raise InputError("labels", count, f"{len(old)}, one for each of {'; '.join(old)}")
+        given = labels if isinstance(labels, str) else ", ".join(map(str, labels))
+        raise InputError("labels", given, f"{counted(len(old), 'text')}, one for each of {'; '.join(old)}")
     else:
         new = dict(zip(old, labels, strict=True))
     panels = (
