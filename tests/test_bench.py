@@ -20,22 +20,17 @@ from slotwise.data import Dataset, load_mnist
 RATES = {SGEMM: [100.0, 100.0], LOOP: [50.0, 100.0], ONE: [200.0, 300.0], TWO: [400.0, 600.0]}
 
 
-def test_shares_count_two_operations_per_multiply_add_of_a_batch() -> None:
+def test_summaries_compare_measurements_of_the_same_turn() -> None:
     flops_per_step = 2 * NETWORK.dense_multiply_adds * 64
     share = Results(RATES).share_of_sgemm(ONE, NETWORK.dense_multiply_adds)
     assert share == pytest.approx(250 * flops_per_step / 1e11)
-
-
-def test_the_summary_has_a_row_for_each_way_and_the_ratios_of_what_was_measured() -> None:
     figures = summary(Results(RATES))
     assert [row["way"] for row in figures["ways"]] == [SGEMM, LOOP, ONE, TWO]
     assert figures["ratios"] == {f"{TWO} / {LOOP}": 7.0, f"{TWO} / {ONE}": 2.0}
-
-
-def test_without_torch_nothing_is_compared_with_its_loop() -> None:
     rates = {name: values for name, values in RATES.items() if name != LOOP}
     figures = summary(Results(rates))
     assert figures["ways"][1]["against_loop"] is None
+    assert median_ratio([10.0, 1.0, 30.0], [5.0, 1.0, 10.0]) == 2.0
 
 
 def test_ways_are_measured_in_turns_after_a_warm_up() -> None:
@@ -50,10 +45,6 @@ def test_ways_are_measured_in_turns_after_a_warm_up() -> None:
     assert results == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
 
 
-def test_a_ratio_compares_measurements_of_the_same_turn() -> None:
-    assert median_ratio([10.0, 1.0, 30.0], [5.0, 1.0, 10.0]) == 2.0
-
-
 def test_the_matrix_product_has_a_rate() -> None:
     assert sgemm_rate() > 0.1
 
@@ -63,27 +54,15 @@ def mnist() -> Dataset:
     return load_mnist()
 
 
-def test_device_i_holds_250_samples_of_label_i_mod_10(mnist: Dataset) -> None:
+def test_the_job_is_the_paper_s(mnist: Dataset) -> None:
     rows = np.array(common_samples(mnist).rows)
     assert rows.shape == (100, 250)
     assert np.array_equal(mnist.train_targets[rows], np.tile((np.arange(100) % 10)[:, None], 250))
-
-
-def test_a_hundred_devices_share_no_sample(mnist: Dataset) -> None:
     assert len(common_samples(mnist).union) == 100 * 250
-
-
-def test_ten_thousand_devices_hold_indices_only(mnist: Dataset) -> None:
     samples = common_samples(mnist, 10_000)
     assert sum(own.nbytes for own in samples.rows) == 10_000 * 250 * 4
     assert samples.dataset is mnist
-
-
-def test_devices_take_turns_ten_a_round() -> None:
     timeline = common_timeline(rounds=10)
     assert timeline.device.tolist() == list(range(1, 101))
     assert timeline.max_staleness() == 0
-
-
-def test_the_network_is_the_papers() -> None:
     assert NETWORK.parameters == 21_840

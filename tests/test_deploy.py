@@ -44,7 +44,7 @@ def test_the_compose_file_calls_slotwise_as_it_is() -> None:
         check(words)
 
 
-def test_no_container_shares_a_volume_and_each_has_a_health_check_and_a_memory_limit() -> None:
+def test_containers_share_nothing_and_have_health_checks_limits_and_own_credentials() -> None:
     yaml = pytest.importorskip("yaml")
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     named = [volume for service in services.values() for volume in service["volumes"] if volume[0] != "."]
@@ -52,6 +52,10 @@ def test_no_container_shares_a_volume_and_each_has_a_health_check_and_a_memory_l
     for service in services.values():
         assert service["healthcheck"]["test"]
         assert service["mem_limit"]
+    for name, service in services.items():
+        files = {volume.split(":")[0] for volume in service["volumes"] if volume.startswith("./fleet")}
+        own = {"./fleet/broker"} if name == "mosquitto" else {"./fleet/ca.crt", f"./fleet/{name}.toml"}
+        assert files == own
 
 
 @pytest.mark.parametrize("unit", ["slotwise-server.service", "slotwise-device@.service"])
@@ -59,12 +63,3 @@ def test_units_limit_memory_and_do_not_silence_the_log(unit: str) -> None:
     text = (DEPLOY / unit).read_text()
     assert "MemoryMax=" in text
     assert "--quiet" not in text
-
-
-def test_each_container_has_its_own_credentials_and_no_others() -> None:
-    yaml = pytest.importorskip("yaml")
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    for name, service in services.items():
-        files = {volume.split(":")[0] for volume in service["volumes"] if volume.startswith("./fleet")}
-        own = {"./fleet/broker"} if name == "mosquitto" else {"./fleet/ca.crt", f"./fleet/{name}.toml"}
-        assert files == own

@@ -9,21 +9,15 @@ def aged(value: float, staleness: int) -> Contribution:
     return Contribution(np.full(SIZE, value, dtype=np.float32), staleness, MODEL)
 
 
-def test_steps_are_full_up_to_the_threshold_and_then_in_proportion_to_one_over_d() -> None:
+def test_steps_shrink_beyond_the_threshold_which_is_the_mean_staleness() -> None:
     sent = [aged(12, 0), aged(12, 2), aged(12, 3), aged(12, 8)]  # weights 1, 1, 2/3, 1/4
     model, _ = next_model(DelayAdaptive(2), MODEL, sent)
     assert model.tolist() == [-8.75] * SIZE
-
-
-def test_the_default_threshold_is_the_mean_staleness_so_far() -> None:
     model, state = next_model(DelayAdaptive(), MODEL, [aged(8, 1), aged(8, 3)], NO_STATE)
     assert state["seen"].tolist() == [4, 2]
     assert model[0] == np.float32(-(8 + 8 * 2 / 3) / 2)
     _, state = next_model(DelayAdaptive(), MODEL, [aged(8, 5)], state)
     assert state["seen"].tolist() == [9, 3]
-
-
-def test_one_round_of_age_is_never_held_against_an_update() -> None:
     model, _ = next_model(DelayAdaptive(), MODEL, [aged(4, 0), aged(4, 0), aged(4, 1)])
     assert model.tolist() == [-4.0] * SIZE
 

@@ -36,34 +36,27 @@ def played(rule, *rounds):
     return model, state
 
 
-def test_usual_updates_are_left_to_the_bit():
+def test_long_updates_are_cut_to_a_multiple_of_the_median_of_a_window():
     contributions = sent(1, 2, 2.5, 3, 2)
     model, _ = next_model(NormBounded(mean), MODEL, contributions)
     assert np.array_equal(model, mean(MODEL, contributions))
-
-
-def test_one_long_update_is_cut_to_a_multiple_of_the_median_even_in_the_first_round():
     model, state = played(NormBounded(mean), [1, 1, 1, 1, 1e20])
     assert np.allclose(MODEL - model, [0.6 * (4 + FACTOR) / 5, 0.8 * (4 + FACTOR) / 5])
     found = RoundNorms.of(state, 5)
     assert (found.bounds[-1], found.median) == (pytest.approx(FACTOR), pytest.approx(1))
     assert found.norms[-1] == pytest.approx(1e20)
-
-
-def test_the_median_is_that_of_earlier_rounds_too():
     usual = [[1.0] for _ in range(20)]
     model, _ = played(NormBounded(mean), *usual, [100.0])
     assert np.linalg.norm(MODEL - model) == pytest.approx(FACTOR, rel=1e-5)
+    _, state = played(NormBounded(mean), *([[1.0, 1.0, 1.0]] * WINDOW))
+    assert len(state["norm_bound.norms"]) == WINDOW
 
 
-def test_a_first_update_that_comes_alone_is_bounded_by_the_model():
+def test_a_first_update_is_bounded_by_the_model_if_there_is_one():
     model, _ = played(NormBounded(mean), [1e30])
     assert np.allclose(model, MODEL * (1 - FIRST))
     model, _ = played(NormBounded(mean), [4.0])
     assert np.linalg.norm(MODEL - model) == pytest.approx(4)
-
-
-def test_without_a_model_to_compare_with_a_first_update_passes():
     zero = np.zeros_like(MODEL)
     model, _ = next_model(NormBounded(mean), zero, sent(4.0))
     assert np.linalg.norm(model) == pytest.approx(4)
@@ -85,11 +78,6 @@ def test_a_device_that_sends_long_updates_again_and_again_counts_like_the_median
         assert np.linalg.norm(MODEL - model) == pytest.approx((4 + length) / 5, rel=1e-5)
 
 
-def test_norms_are_kept_in_a_window():
-    _, state = played(NormBounded(mean), *([[1.0, 1.0, 1.0]] * WINDOW))
-    assert len(state["norm_bound.norms"]) == WINDOW
-
-
 @pytest.mark.parametrize(("bound", "expected"), [(2.0, 2.0), ("off", 100.0)])
 def test_the_bound_is_fixed_or_off(bound, expected):
     model, state = played(NormBounded(mean, bound), [100.0])
@@ -97,15 +85,13 @@ def test_the_bound_is_fixed_or_off(bound, expected):
     assert RoundNorms.of(state, 1).bounds == [inf if bound == "off" else bound]
 
 
-def test_a_rule_keeps_its_state():
+def test_a_rule_keeps_its_state_and_its_name():
     rule = ServerMomentum()
     _, bounded = played(NormBounded(rule), [1, 2, 1, 2, 1], [1, 1, 1, 1, 1])
     _, alone = played(rule, [1, 2, 1, 2, 1], [1, 1, 1, 1, 1])
     assert alone.keys() < bounded.keys()
     assert all(np.array_equal(bounded[name], alone[name]) for name in alone)
 
-
-def test_a_rule_of_the_user_is_named_if_it_returns_nonsense():
     def nonsense(model, contributions):
         return None
 

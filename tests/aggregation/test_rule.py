@@ -15,8 +15,13 @@ def sent() -> list[Contribution]:
     return [Contribution(np.ones(2, dtype=np.float32), 0, MODEL)]
 
 
-def test_a_round_without_updates_keeps_the_model() -> None:
+def test_a_round_without_updates_keeps_the_model_and_a_view_becomes_contiguous() -> None:
     assert next_model(mean, MODEL, [])[0] is MODEL
+
+    def first_column(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+        return np.stack([model, model], axis=1)[:, 0]
+
+    assert next_model(first_column, MODEL, sent())[0].flags.c_contiguous
 
 
 @pytest.mark.parametrize(
@@ -52,10 +57,3 @@ def test_a_rule_cannot_write_to_models_that_others_start_from() -> None:
         with pytest.raises(ValueError, match="read-only"):
             next_model(rule, MODEL, sent())
     assert MODEL.tolist() == [1.0, 2.0]
-
-
-def test_a_view_becomes_a_contiguous_model() -> None:
-    def first_column(model: Vector, contributions: Sequence[Contribution]) -> Vector:
-        return np.stack([model, model], axis=1)[:, 0]
-
-    assert next_model(first_column, MODEL, sent())[0].flags.c_contiguous

@@ -8,9 +8,11 @@ from slotwise.aggregation import Vector, fedavg, mean
 from slotwise.base.errors import UserError
 
 
-def test_a_device_with_three_times_the_samples_weighs_three_times_as_much() -> None:
+def test_a_device_weighs_by_its_samples_and_must_have_some() -> None:
     updates = [np.full(SIZE, 8, dtype=np.float32), np.zeros(SIZE, dtype=np.float32)]
     assert fedavg(MODEL, arrived(updates, [30, 10])).tolist() == [-6.0] * SIZE
+    with pytest.raises(UserError, match="device 2"):
+        fedavg(MODEL, arrived([MODEL, MODEL], [1, 0]))
 
 
 @given(rounds, st.integers(1, 10**6))
@@ -26,8 +28,3 @@ def test_it_is_the_mean_of_the_pooled_samples(data: st.DataObject, updates: list
     found, expected = fedavg(MODEL, arrived(updates, counts)), mean(MODEL, arrived(pooled))
     largest = max(float(np.abs(u).max()) for u in updates)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12 * largest)
-
-
-def test_a_device_without_samples_is_named() -> None:
-    with pytest.raises(UserError, match="device 2"):
-        fedavg(MODEL, arrived([MODEL, MODEL], [1, 0]))

@@ -32,13 +32,16 @@ def aged(staleness: int, *update: float) -> Contribution:
     return Contribution(np.array(update, dtype=np.float32), staleness, ZERO)
 
 
-def test_the_mean_of_the_updates_is_taken_away() -> None:
+def test_means_take_updates_away_weighted_by_the_discount_within_a_round() -> None:
     model = np.array([1.0, 2.0], dtype=np.float32)
     assert mean(model, contributions([2.0, 0.0], [0.0, -4.0])).tolist() == [0.0, 4.0]
-
-
-def test_one_update_is_taken_away_whole() -> None:
     assert mean(np.array([1.0], dtype=np.float32), contributions([0.25])).tolist() == [0.75]
+    # s(0) = 1 and s(3) = (1 + 3)^−½ = ½: weights ⅔ and ⅓ of (6, 0) and (0, 12) make (4, 4).
+    sent = [aged(0, 6.0, 0.0), aged(3, 0.0, 12.0)]
+    assert StalenessWeightedMean(Polynomial(0.5))(ZERO, sent).tolist() == [-4.0, -4.0]
+    # s(1) = ½ and s(3) = ¼ for a = 1: weights ⅔ and ⅓ again, though nothing is fresh.
+    sent = [aged(1, 6.0, 0.0), aged(3, 0.0, 12.0)]
+    assert StalenessWeightedMean(Polynomial(1))(ZERO, sent).tolist() == [-4.0, -4.0]
 
 
 @given(st.lists(vectors, min_size=1, max_size=5), st.lists(st.integers(0, 99), min_size=5, max_size=5))
@@ -64,18 +67,6 @@ def test_the_result_is_a_new_float32_vector(average: Aggregation) -> None:
     assert result.dtype == np.float32
     assert not np.shares_memory(result, model)
     assert (model.tolist(), update.tolist()) == ([1.0, 2.0], [1.0, 1.0])
-
-
-def test_the_weighted_mean_weighs_by_the_discount() -> None:
-    # s(0) = 1 and s(3) = (1 + 3)^−½ = ½: weights ⅔ and ⅓ of (6, 0) and (0, 12) make (4, 4).
-    sent = [aged(0, 6.0, 0.0), aged(3, 0.0, 12.0)]
-    assert StalenessWeightedMean(Polynomial(0.5))(ZERO, sent).tolist() == [-4.0, -4.0]
-
-
-def test_the_weighted_mean_compares_the_updates_of_a_round_only_with_each_other() -> None:
-    # s(1) = ½ and s(3) = ¼ for a = 1: weights ⅔ and ⅓ again, though nothing is fresh.
-    sent = [aged(1, 6.0, 0.0), aged(3, 0.0, 12.0)]
-    assert StalenessWeightedMean(Polynomial(1))(ZERO, sent).tolist() == [-4.0, -4.0]
 
 
 @given(vectors, st.lists(vectors, min_size=1, max_size=9), st.integers(0, 10**6), discounts)

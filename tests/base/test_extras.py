@@ -187,19 +187,13 @@ def test_functions_say_it_too(tmp_path, hidden, calls):
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_a_package_that_is_installed_is_not_refused():
+def test_only_extras_that_are_missing_are_named():
     require("numba", "matplotlib")
-
-
-def test_a_missing_module_of_the_users_is_not_blamed_on_an_extra():
     with pytest.raises(ModuleNotFoundError), importing():
         import a_module_that_is_not_there  # noqa: F401
     with pytest.raises(MissingPackage, match=r"^pandas .*slotwise\[pandas\]") as caught, importing():
         raise ModuleNotFoundError(name="pandas.core")
     assert isinstance(caught.value, UserError)
-
-
-def test_a_part_of_a_package_is_not_named():
     with pytest.raises(MissingPackage, match=r"^numba is not installed: pip install slotwise$"), importing():
         raise ModuleNotFoundError(name="llvmlite.binding")
 

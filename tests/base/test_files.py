@@ -18,24 +18,14 @@ from slotwise.base.files import (
 )
 
 
-def test_text_is_written_as_utf_8(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "a.txt", "k̂ → w₁")
-    assert (tmp_path / "a.txt").read_bytes() == "k̂ → w₁".encode()
-
-
-def test_what_was_there_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"old and long")
+def test_text_replaces_what_was_there_with_the_usual_permissions(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a", "k̂ → w₁")
+    assert (tmp_path / "a").read_bytes() == "k̂ → w₁".encode()
     write_atomically(tmp_path / "a", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"new")]
-
-
-def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
     (tmp_path / "usual").touch()
     write_atomically(tmp_path / "a", b"")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode
-
-
-def test_a_link_still_leads_to_the_file_that_was_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "a")
     write_atomically(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink()
@@ -65,27 +55,20 @@ def test_an_interrupt_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_a_place_where_no_file_can_be_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"cannot write {tmp_path}/no/a: there is no folder {tmp_path}/no$"):
         check_writable(tmp_path / "no" / "a")
-
-
-def test_writing_to_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot write .*/no/a: No such file or directory$"):
         write_atomically(tmp_path / "no" / "a", b"")
-
-
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="there is no folder"):
         check_writable(tmp_path / "file" / "a")
     with pytest.raises(UserError, match="cannot write"):
         write_atomically(tmp_path / "file" / "a", b"")
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"it exists and is not a file$"):
         check_writable(tmp_path)
+    check_writable(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 def test_a_folder_without_permission_is_named() -> None:
@@ -100,11 +83,6 @@ def test_a_folder_without_permission_is_named() -> None:
                 check_writable(folder / "a")
         finally:
             os.seteuid(user)
-
-
-def test_a_good_path_passes_and_stays_empty(tmp_path: Path) -> None:
-    check_writable(tmp_path / "a")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_umask_decides_who_may_read(tmp_path: Path) -> None:
@@ -139,14 +117,7 @@ def test_a_private_file_is_for_its_owner_only_from_its_first_byte_on(
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_new_folder_is_there_when_all_of_it_is(tmp_path: Path) -> None:
-    with new_folder(tmp_path / "a") as building:
-        (building / "file").touch()
-        assert not (tmp_path / "a").exists()
-    assert list(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a" / "file"]
-
-
-def test_a_new_folder_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_new_folder_is_there_when_all_of_it_is_and_replaces_none(tmp_path: Path) -> None:
     def interrupted() -> None:
         with new_folder(tmp_path / "a") as building:
             (building / "file").touch()
@@ -155,24 +126,24 @@ def test_a_new_folder_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+    with new_folder(tmp_path / "a") as building:
+        (building / "file").touch()
+        assert not (tmp_path / "a").exists()
+    assert list(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a" / "file"]
+    with pytest.raises(UserError, match="File exists"), new_folder(tmp_path / "b"):
+        (tmp_path / "b").mkdir()
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "a", tmp_path / "b"]
 
 
-def test_a_new_folder_does_not_replace_one_that_came_meanwhile(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="File exists"), new_folder(tmp_path / "a"):
-        (tmp_path / "a").mkdir()
-    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
-
-
-def test_csv_keeps_floats_to_the_bit(tmp_path: Path) -> None:
+def test_documents_and_csv_come_back_to_the_bit(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", ("x", "y"), [(1, 0.1 + 0.2), (2, None)])
     assert (tmp_path / "a.csv").read_bytes() == b"x,y\n1,0.30000000000000004\n2,\n"
     write_csv(tmp_path / "a.csv", ("x",), [])
     assert (tmp_path / "a.csv").read_bytes() == b"x\n"
-
-
-def test_a_document_comes_back(tmp_path: Path) -> None:
     write_document(tmp_path / "a.json", {"format": 3, "axes": [1, 2]})
     assert read_document(tmp_path / "a.json", 3, "axes") == {"format": 3, "axes": [1, 2]}
+    with pytest.raises(UserError, match="No such file"):
+        read_document(tmp_path / "none.json", 3)
 
 
 @pytest.mark.parametrize(
@@ -184,11 +155,6 @@ def test_a_damaged_or_foreign_document_is_one_line_with_its_path(tmp_path: Path,
     with pytest.raises(UserError, match=f"^{path}: ") as caught:
         read_document(path, 3, "axes")
     assert "\n" not in str(caught.value)
-
-
-def test_a_document_that_is_not_there_is_a_user_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="No such file"):
-        read_document(tmp_path / "a.json", 3)
 
 
 def test_toml_errors_name_the_parameter_if_there_is_one(tmp_path: Path) -> None:

@@ -64,20 +64,14 @@ def _arguments(kind: type[BaseObserver], name: str) -> int:
     return len(inspect.signature(getattr(kind, name)).parameters) - 1
 
 
-def test_an_observer_of_the_kind_is_used_as_it_is() -> None:
+def test_several_observers_stop_if_one_does_and_can_be_pickled() -> None:
     observer = Observer()
     assert TrainingObserver.of(observer) is observer
     both = Observers(observer)
     assert LiveObserver.of(both) is both
-
-
-def test_one_observer_is_enough_to_stop() -> None:
     assert not Observers(Observer(), BatchObserver()).wants_stop()
     assert Observers(Observer(), Stop()).wants_stop()
     assert BatchObserver.of(Stop()).wants_stop()
-
-
-def test_several_observers_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(Observers(Observer(), Stop()))).wants_stop()
 
 

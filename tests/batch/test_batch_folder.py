@@ -21,20 +21,13 @@ def begin(folder: BatchFolder, spec: BatchSpec) -> None:
         write_spec(folder, spec)
 
 
-def test_a_folder_remembers_its_batch(folder: BatchFolder, read: Read) -> None:
+def test_a_folder_remembers_its_batch_and_is_not_written_again(folder: BatchFolder, read: Read) -> None:
     spec = read("channels = [[2], [3]]\nseeds = [0, 1]")
     begin(folder, spec)
     document = folder.read_manifest()
     assert (document["made_by"], document["axes"]) == ("slotwise sweep", {"channels": [[2], [3]]})
-    assert document["points"][1:3] == [
-        ["", [[2]], 1, "channels=2,seed=1"],
-        ["", [[3]], 0, "channels=3,seed=0"],
-    ]
-
-
-def test_the_same_batch_writes_nothing(folder: BatchFolder, read: Read) -> None:
-    spec = read("channels = [[2], [3]]\nlearning-rate = [0.1]")
-    begin(folder, spec)
+    points = [["", [[2]], 1, "channels=2,seed=1"], ["", [[3]], 0, "channels=3,seed=0"]]
+    assert document["points"][1:3] == points
     before = folder.manifest_path.stat()
     begin(folder, spec)
     assert folder.manifest_path.stat() == before
@@ -100,23 +93,15 @@ def forbidden(*arguments: object) -> bool:
     raise PermissionError(13, "Permission denied")
 
 
-def test_a_name_too_long_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="File name too long"):
         _ = BatchFolder(tmp_path / ("x" * 300)).is_new
-
-
-def test_a_folder_that_may_not_be_looked_into_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Path, "is_file", forbidden)  # the tests may run as root, who may do everything
-    with pytest.raises(InputError, match="Permission denied"):
-        _ = BatchFolder(tmp_path).is_new
-
-
-def test_a_folder_that_may_not_be_opened_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_folder, "held", forbidden)
     with pytest.raises(InputError, match="Permission denied"), BatchFolder(tmp_path / "out").locked():
         pass
+    monkeypatch.setattr(Path, "is_file", forbidden)  # the tests may run as root, who may do everything
+    with pytest.raises(InputError, match="Permission denied"):
+        _ = BatchFolder(tmp_path).is_new
 
 
 @pytest.mark.parametrize("existing", [".", "a", "a/out"])

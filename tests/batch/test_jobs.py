@@ -125,11 +125,15 @@ def test_all_are_trained_the_largest_first(folder: BatchFolder) -> None:
     assert (executor.checkpoint_every, executor.closed) == (7.0, True)
 
 
-def test_one_that_fails_stops_no_other(folder: BatchFolder) -> None:
+def test_one_that_fails_or_loses_every_worker_stops_no_other(folder: BatchFolder) -> None:
     executor = Scripts("diverged")
     (failure,) = run_jobs(folder, JOBS, executor)
     assert (failure.run.name, failure.reason) == ("large", "diverged")
     assert executor.begun == ["large", "middle", "small"]
+    executor = Scripts(KILLED, KILLED)
+    (failure,) = run_jobs(folder, JOBS, executor)
+    assert failure.reason == "killed, 2 times"
+    assert executor.begun == ["large", "large", "middle", "small"]
 
 
 def test_a_job_that_lost_its_worker_is_tried_again(folder: BatchFolder) -> None:
@@ -137,13 +141,6 @@ def test_a_job_that_lost_its_worker_is_tried_again(folder: BatchFolder) -> None:
     assert run_jobs(folder, JOBS, executor, recorder) == ()
     assert executor.begun == ["large", "large", "middle", "small"]
     assert recorder.lines[1:5] == ["started large", "retried large", "started large", "ended large"]
-
-
-def test_a_job_that_loses_every_worker_fails(folder: BatchFolder) -> None:
-    executor = Scripts(KILLED, KILLED)
-    (failure,) = run_jobs(folder, JOBS, executor)
-    assert failure.reason == "killed, 2 times"
-    assert executor.begun == ["large", "large", "middle", "small"]
 
 
 def test_when_asked_to_stop_no_other_job_is_started(folder: BatchFolder) -> None:

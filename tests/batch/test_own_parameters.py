@@ -231,15 +231,6 @@ def test_the_command_sweeps_over_all_of_them_in_processes(
         assert {row[parameter] for row in found if row["case"] != kind} == {""}
 
 
-def test_parameters_that_are_no_axis_stay_as_they_are(own: str) -> None:
-    options = {**BASE, "task": f"{own}:task", "task_options": {"size": 4}}
-    spec = from_config(options, "task_options.rate", [0.1, 0.5])
-    assert [run.config.options()["task_options"] for run in spec.runs] == [
-        {"rate": 0.1, "size": 4},
-        {"rate": 0.5, "size": 4},
-    ]
-
-
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
@@ -286,9 +277,3 @@ def test_a_wrong_parameter_is_refused_before_anything_is_trained(
     wrong = {choice: f"{own}:{function}", f"{choice}_options": {"depth": [1, 2]}}
     with pytest.raises(UserError, match=signature):
         BatchSpec.of({"mine": {**BASE, **wrong}})
-
-
-def test_the_table_of_options_restores_them(own: str) -> None:
-    config = RunConfig.from_options({**BASE, "task": f"{own}:task", "task_options": {"size": 5}})
-    assert RunConfig.from_saved(json.loads(json.dumps(config.options()))) == config
-    assert config.with_options(devices=8).options()["task_options"] == {"size": 5}

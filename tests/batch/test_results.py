@@ -64,17 +64,13 @@ def rows(columns: dict[str, list[object]]) -> list[dict[str, str]]:
         return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-def test_metrics_of_the_task_are_columns_of_both_tables(fill: Fill) -> None:
+def test_metrics_of_the_task_are_columns_of_both_tables_and_replace_none(fill: Fill) -> None:
     results = fill("learning-rate = [0.1, 0.2, 0.3]", with_f1=(1, 2))
     assert results.columns()["final_f1"] == [None, 0.25, 0.5]
     assert list(results.columns())[-2:] == ["final_f1", "run"]
     curves = results.curve_columns()
     assert list(curves)[-2:] == ["accuracy", "f1"]
     assert curves["f1"] == [None, None, 0.0, 0.25, 0.0, 0.5]
-
-
-def test_a_metric_named_like_a_column_or_an_axis_does_not_replace_it(fill: Fill) -> None:
-    results = fill("learning-rate = [0.1, 0.2]", with_f1=(0, 1))
     row = results.rows[1]
     named = {"joules": 7.0, "learning_rate": 8.0}
     curve = tuple(point._replace(metrics=named) for point in row.outcome.curve)
@@ -95,13 +91,7 @@ def test_a_metric_that_only_some_runs_have_has_no_empty_lines_and_panels(fill: F
         unknown.curve_figure("f1")
 
 
-def test_a_figure_without_a_numeric_axis_shows_the_metric_against_every_cost(fill: Fill) -> None:
-    figure = fill('partition = ["iid", "one-label"]', with_f1=(0, 1)).plot(metric="f1")
-    titles = [(axes.get_ylabel(), axes.get_xlabel()) for axes in figure.axes if axes.axison]
-    assert titles == [("f1", "time slots"), ("", "training rounds"), ("f1", "updates applied")]
-
-
-def test_the_figure_shows_another_metric_in_place_of_the_loss(fill: Fill) -> None:
+def test_a_figure_shows_another_metric_against_an_axis_or_every_cost(fill: Fill) -> None:
     results = fill("learning-rate = [0.1, 0.2]", with_f1=(0, 1))
     figure = batch_figure(results, "f1")
     assert {panel.up for panel in figure.panels} == {"f1"}
@@ -110,6 +100,9 @@ def test_the_figure_shows_another_metric_in_place_of_the_loss(fill: Fill) -> Non
     assert batch_figure(results, "accuracy").panels[0].lines[0].band("value", "accuracy").mean[0] == 50.0
     with pytest.raises(InputError, match="loss, accuracy, f1"):
         batch_figure(results, "auc")
+    figure = fill('partition = ["iid", "one-label"]', with_f1=(0, 1)).plot(metric="f1")
+    titles = [(axes.get_ylabel(), axes.get_xlabel()) for axes in figure.axes if axes.axison]
+    assert titles == [("f1", "time slots"), ("", "training rounds"), ("f1", "updates applied")]
 
 
 def test_there_is_a_row_for_each_point_with_its_figures(fill: Fill) -> None:

@@ -201,7 +201,7 @@ class PressesCtrlC(BatchObserver):
             raise KeyboardInterrupt
 
 
-def test_ctrl_c_ends_the_batch_with_a_checkpoint_of_the_job(folder: BatchFolder) -> None:
+def test_ctrl_c_ends_the_batch_with_a_checkpoint_or_before_a_job(folder: BatchFolder, task: Halving) -> None:
     watch = PressesCtrlC()
     with pytest.raises(KeyboardInterrupt):
         run_jobs(folder, [Job(run) for run in RUNS], SerialExecutor(1, lambda _: Halving()), watch)
@@ -209,6 +209,9 @@ def test_ctrl_c_ends_the_batch_with_a_checkpoint_of_the_job(folder: BatchFolder)
     interrupted = folder.run(watch.started[0])
     assert interrupted.status == "interrupted"
     assert interrupted.checkpoints.load()[0] is not None
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(folder, [Job(run) for run in RUNS], executor(task), PressesCtrlCTooEarly())
+    assert task.updates == 0
 
 
 class PressesCtrlCTooEarly(BatchObserver):
@@ -216,9 +219,3 @@ class PressesCtrlCTooEarly(BatchObserver):
 
     def job_started(self, job: Job) -> None:
         raise KeyboardInterrupt
-
-
-def test_ctrl_c_before_a_job_has_begun_trains_nothing(folder: BatchFolder, task: Halving) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run_jobs(folder, [Job(run) for run in RUNS], executor(task), PressesCtrlCTooEarly())
-    assert task.updates == 0

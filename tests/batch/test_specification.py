@@ -29,14 +29,11 @@ def test_every_combination_is_a_point_once_with_each_seed(read: Read) -> None:
     last = spec.points[-1].run.config
     assert (last.schedule, last.training.learning_rate, last.seed) == ("async", 0.3, 5)
     assert last.channel.devices == 4
-
-
-def test_without_axes_there_is_a_point_for_each_seed(read: Read) -> None:
     assert [point.run.name for point in read("seeds = [0, 1]").points] == ["seed=0", "seed=1"]
     assert [point.seed for point in read("").points] == [0]
 
 
-def test_a_list_of_lists_is_an_axis_where_a_list_is_a_value(read: Read) -> None:
+def test_lists_of_lists_are_axes_where_a_list_is_a_value(read: Read) -> None:
     assert read("channels = [2, 3]\nhidden = [4]").axes == ()
     spec = read("channels = [[2, 3], [4]]\nhidden = [[], [5]]")
     assert [point.run.config.model.network.channels for point in spec.points] == [(2, 3), (2, 3), (4,), (4,)]
@@ -44,9 +41,6 @@ def test_a_list_of_lists_is_an_axis_where_a_list_is_a_value(read: Read) -> None:
         "channels=2x3,hidden=none,seed=0",
         "channels=2x3,hidden=5,seed=0",
     ]
-
-
-def test_absences_are_an_axis_one_list_deeper(read: Read) -> None:
     assert read("absences = [[1, 10, 20]]").axes == ()
     spec = read("absences = [[], [[1, 10, 20], [2, 30]]]")
     assert [point.run.config.fleet.presence.absences for point in spec.points] == [
@@ -66,15 +60,9 @@ def test_points_that_are_the_same_training_share_a_run(read: Read) -> None:
         "schedule=async,group-size=4,seed=0",
     ]
     assert len(spec.runs) == 3
-
-
-def test_a_delay_that_is_said_or_found_is_the_same_training(read: Read) -> None:
     spec = read('schedule = "idfl"\ngroup-size = 1\ncompute-slots = 1\ndelay = [0, 2, "auto"]')
     assert spec.points[1].run is spec.points[2].run
     assert spec.points[0].run.config.schedule == "async"
-
-
-def test_unequal_devices_keep_their_own_schedule(read: Read) -> None:
     spec = read('schedule = ["async", "idfl"]\ngroup-size = 4\ndevice-compute-slots = [1, 2, 3, 9]')
     assert len(spec.runs) == 2
 
@@ -91,34 +79,23 @@ def test_values_that_a_folder_cannot_be_named_after_are_told_apart(read: Read) -
     assert all(len(name) <= 120 for name in names)
 
 
-def test_a_fleet_file_is_looked_for_beside_the_grid_and_named_without_its_folder(
-    read: Read, tmp_path: Path
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (("fleets/slow.csv", "fleets/fast.csv"), ("slow.csv", "fast.csv")),
+        (("slow/fleet.csv", "fast/fleet.csv"), ("slow_fleet.csv", "fast_fleet.csv")),
+    ],
+)
+def test_fleet_files_are_looked_for_beside_the_grid_and_named_as_short_as_differs(
+    read: Read, tmp_path: Path, files: tuple[str, str], names: tuple[str, str]
 ) -> None:
-    (tmp_path / "fleets").mkdir()
-    for name, slots in (("slow", 9), ("fast", 2)):
+    for file, slots in zip(files, (9, 2), strict=True):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
         rows = "".join(f"{device},{slots}\n" for device in range(1, 5))
-        (tmp_path / f"fleets/{name}.csv").write_text("device,compute_slots\n" + rows)
-    spec = read('fleet-file = ["fleets/slow.csv", "fleets/fast.csv"]')
-    assert [point.run.name for point in spec.points] == [
-        "fleet-file=slow.csv,seed=0",
-        "fleet-file=fast.csv,seed=0",
-    ]
-    assert spec.points[0].run.config.fleet.speeds.device_compute_slots == (9,) * 4
-
-
-def fleet_file(path: Path, slots: int) -> None:
-    path.parent.mkdir()
-    path.write_text("device,compute_slots\n" + "".join(f"{device},{slots}\n" for device in range(1, 5)))
-
-
-def test_files_of_the_same_name_in_two_folders_are_two_points(read: Read, tmp_path: Path) -> None:
-    for folder, slots in (("slow", 9), ("fast", 2)):
-        fleet_file(tmp_path / folder / "fleet.csv", slots)
-    spec = read('fleet-file = ["slow/fleet.csv", "fast/fleet.csv"]')
-    assert [(run.name, run.config.fleet.speeds.device_compute_slots[0]) for run in spec.runs] == [
-        ("fleet-file=slow_fleet.csv,seed=0", 9),
-        ("fleet-file=fast_fleet.csv,seed=0", 2),
-    ]
+        (tmp_path / file).write_text("device,compute_slots\n" + rows)
+    spec = read(f"fleet-file = {list(files)}")
+    assert [run.name for run in spec.runs] == [f"fleet-file={name},seed=0" for name in names]
+    assert [run.config.fleet.speeds.device_compute_slots for run in spec.runs] == [(9,) * 4, (2,) * 4]
 
 
 def test_absences_that_hold_the_same_numbers_are_two_points(read: Read) -> None:
@@ -127,15 +104,6 @@ def test_absences_that_hold_the_same_numbers_are_two_points(read: Read) -> None:
         "absences=1x10x20+2x30,seed=0",
         "absences=1x10+20x2x30,seed=0",
     ]
-
-
-def test_values_that_imitate_another_axis_are_told_apart() -> None:
-    one, other = "x,partition=iid", "x"
-    axes = (Axis("fleet_file", (one, other)), Axis("partition", ("iid,partition=iid", "iid")))
-    points = [((one, "iid"), 0), ((other, "iid,partition=iid"), 0)]
-    names = [combination_name("", axes, values) for values, _ in points]
-    assert len(set(names)) == 1
-    assert len(set(folder_names(names, [json.dumps(point) for point in points]))) == 2
 
 
 @given(
@@ -219,11 +187,6 @@ def test_too_many_points_are_refused_before_they_are_made(read: Read, monkeypatc
     monkeypatch.setattr(specification, "MOST_POINTS", 5)
     with pytest.raises(UserError, match="6 points: must be at most 5"):
         read("learning-rate = [0.1, 0.2, 0.3]\nseeds = [0, 1]")
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.toml.*readable TOML file"):
-        BatchSpec.read(tmp_path / "none.toml")
 
 
 CASES = """

@@ -52,15 +52,12 @@ def csv_rows(table: PaperTable) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(table.csv())))
 
 
-def test_means_and_standard_deviations_are_those_of_numpy() -> None:
+def test_means_deviations_intervals_and_ranges_are_those_of_numpy() -> None:
     for row, losses in zip(csv_rows(results().table()), LOSSES.values(), strict=True):
         assert float(row["final_loss"]) == pytest.approx(np.mean(losses))
         assert float(row["final_loss_std"]) == pytest.approx(np.std(losses, ddof=1))
         assert float(row["final_accuracy"]) == pytest.approx(np.mean([1 - loss for loss in losses]))
         assert row["seeds"] == "3"
-
-
-def test_the_spread_can_be_a_confidence_interval_or_a_range() -> None:
     losses = LOSSES["async", 0.1]
     row = csv_rows(results().table(band="95%"))[0]
     assert float(row["final_loss_ci95"]) == pytest.approx(4.302653 * np.std(losses, ddof=1) / np.sqrt(3))
@@ -98,16 +95,13 @@ def test_slots_to_a_target_are_averaged_over_the_seeds_that_reach_it() -> None:
     assert float(row["slots_to_target_std"]) == pytest.approx(np.std(slots, ddof=1))
 
 
-def test_the_best_value_of_each_case_of_a_grid() -> None:
+def test_the_best_value_of_each_case_by_loss_accuracy_or_time_to_a_target() -> None:
     table = results().table(best="learning_rate")
     rows = csv_rows(table)
     assert [(row["schedule"], row["learning-rate"]) for row in rows] == [("async", "0.1"), ("idfl", "0.01")]
     assert "best learning-rate" in table.text()
     by_accuracy = csv_rows(results().table(best="learning-rate", by="accuracy"))
     assert [row["learning-rate"] for row in by_accuracy] == ["0.1", "0.01"]
-
-
-def test_the_best_value_by_the_time_to_a_target_misses_it_least_often() -> None:
     rows = csv_rows(results().table(best="learning_rate", by="target", target="accuracy=0.75"))
     assert [row["learning-rate"] for row in rows] == ["0.1", "0.01"]
     with pytest.raises(UserError, match="target"):
@@ -141,9 +135,6 @@ def test_text_and_markdown_show_the_mean_with_two_digits_of_the_deviation() -> N
     assert "over 3 seeds" in table.markdown()
     widths = {len(line) for line in table.text().splitlines()[:3]}
     assert len(widths) == 1
-
-
-def test_one_seed_has_no_deviation() -> None:
     table = results({("async", 0.1): (0.31,)}).table()
     assert "0.3100" in table.text()
     assert "±" not in table.text()

@@ -1,5 +1,4 @@
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +6,6 @@ from typing import Any
 import pytest
 
 from slotwise import Scenario
-from slotwise.cli import main
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs import run as train
 from slotwise.runs.bound_case import estimate_constants
@@ -16,41 +14,17 @@ from slotwise.theory.bound import Constants, Setting, corrected, published, roun
 Outcome = tuple[int, str, str]
 Run = Callable[..., Outcome]
 
-VALUES = {
-    "smoothness": 10.0,
-    "gradient_noise": 5.0,
-    "noise_growth": 2.0,
-    "heterogeneity": 4.0,
-    "initial_gap": 2.3,
-    "initial_gradient2": 1.0,
-}
+VALUES = {"smoothness": 10.0, "gradient_noise": 5.0, "noise_growth": 2.0, "heterogeneity": 4.0}
+VALUES |= {"initial_gap": 2.3, "initial_gradient2": 1.0}
 GIVEN = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in VALUES.items())
-TINY = {
-    "devices": 4,
-    "group_size": 2,
-    "samples_per_device": 12,
-    "compute_slots": 2,
-    "deadline": 60,
-    "local_steps": 2,
-    "batch_size": 4,
-    "channels": (2,),
-    "hidden": (),
-}
+TINY = {"devices": 4, "group_size": 2, "samples_per_device": 12, "compute_slots": 2, "deadline": 60}
+TINY |= {"local_steps": 2, "batch_size": 4, "channels": (2,), "hidden": ()}
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """``slotwise bound`` with these arguments, in this process, at 80 columns: exit code, stdout, stderr."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def call(arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["slotwise", "bound", *arguments.split()])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return call
+def run(slotwise: Run) -> Run:
+    """``slotwise bound`` with these arguments."""
+    return lambda arguments: slotwise("bound", *arguments.split())
 
 
 def answer(run: Run, arguments: str) -> dict[str, Any]:
@@ -74,7 +48,7 @@ def estimated(trained: Path) -> dict[str, Any]:
     return estimate_constants(RunFolder.open(trained)).as_dict()
 
 
-def test_the_json_has_the_bounds_of_the_theory(run: Run) -> None:
+def test_the_json_has_the_bounds_of_the_theory_its_constants_and_its_case(run: Run) -> None:
     scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)
     case = Setting(scenario=scenario, rounds=4540, batch_size=64, learning_rate=0.01)
     constants = Constants(**VALUES)
@@ -82,40 +56,27 @@ def test_the_json_has_the_bounds_of_the_theory(run: Run) -> None:
     assert found["published"] == published(constants, case).as_dict()
     assert found["corrected"] == corrected(constants, case).as_dict()
     assert found["round_robin"] == round_robin(constants, case).as_dict()
-
-
-def test_the_json_repeats_constants_and_case(run: Run) -> None:
-    found = answer(run, GIVEN)
     assert found["constants"] == {**VALUES, "device_smoothness": None}
     assert (found["setting"]["rounds"], found["setting"]["staleness"]) == (4540, 9)
     assert (found["estimated"], found["measured"]) == ([], None)
 
 
-def test_the_automatic_delay_is_that_of_proposition_1(run: Run) -> None:
+def test_delay_and_rounds_are_those_of_the_theory_or_given(run: Run) -> None:
     setting = answer(run, f"{GIVEN} --schedule idfl")["setting"]
     assert (setting["delay"], setting["staleness"]) == (4, 5)
-
-
-def test_a_delay_of_ones_own_is_taken(run: Run) -> None:
     assert answer(run, f"{GIVEN} --schedule idfl --delay 2")["setting"]["delay"] == 2
-
-
-def test_rounds_cut_the_training_short(run: Run) -> None:
     assert answer(run, f"{GIVEN} --rounds 100")["setting"]["rounds"] == 100
 
 
-def test_the_table_fits_80_columns_uncut(run: Run) -> None:
-    _, out, _ = run(f"{GIVEN} --learning-rate 1e-4")
-    assert "…" not in out
-    assert max(len(line) for line in out.splitlines()) <= 80
-
-
-def test_the_table_has_the_three_bounds_side_by_side(run: Run) -> None:
+def test_the_table_has_the_three_bounds_side_by_side_and_fits_80_columns(run: Run) -> None:
     found = answer(run, GIVEN)
     _, out, _ = run(GIVEN)
     row = next(line for line in out.splitlines() if line.strip().startswith("bound"))
     values = [found[name]["value"] for name in ("published", "corrected", "round_robin")]
     assert row.split()[-3:] == [f"{value:.4g}" for value in values]
+    _, out, _ = run(f"{GIVEN} --learning-rate 1e-4")
+    assert "…" not in out
+    assert max(len(line) for line in out.splitlines()) <= 80
 
 
 def test_the_table_says_why_a_theorem_does_not_cover_the_case(run: Run) -> None:
@@ -132,18 +93,14 @@ def test_a_picture_is_written_where_asked(run: Run, tmp_path: Path) -> None:
     assert path.read_text().startswith("<?xml")
 
 
-def test_an_estimate_finds_every_constant(estimated: dict[str, Any]) -> None:
+def test_an_estimate_has_every_constant_the_case_of_the_run_and_what_was_measured(
+    estimated: dict[str, Any],
+) -> None:
     assert sorted(estimated["constants"]) == estimated["estimated"]
     assert all(value > 0 for value in estimated["constants"].values())
-
-
-def test_an_estimate_is_of_the_case_of_the_run(estimated: dict[str, Any]) -> None:
     setting = estimated["setting"]
     assert (setting["devices"], setting["group_size"], setting["batch_size"]) == (4, 2, 4)
     assert setting["rounds"] == RunConfig.from_options({**TINY, "schedule": "idfl"}).simulate().rounds
-
-
-def test_the_measured_mean_goes_with_its_samples(estimated: dict[str, Any]) -> None:
     measured = estimated["measured"]
     assert len(measured["rounds"]) == len(measured["gradient2"])
     assert min(measured["gradient2"]) <= measured["mean"] <= max(measured["gradient2"])

@@ -29,28 +29,9 @@ def test_fetching_without_a_network_says_how_to_import(
     assert err.count("\n") == 1
 
 
-def test_training_on_text_names_what_works(slotwise: Cli, tmp_path: Path) -> None:
-    code, _, err = slotwise("train", "--data", "shakespeare", "--quiet", "--out", tmp_path / "run")
-    assert code == 2
-    assert err.startswith("slotwise: --data shakespeare: must be used with a task of your own")
-    assert err.count("\n") == 1
-    assert not (tmp_path / "run").exists()
-
-
 def test_samples_of_devices_are_given_one_by_one(slotwise: Cli, tmp_path: Path) -> None:
-    arguments = [
-        "--devices",
-        3,
-        "--group-size",
-        1,
-        "--deadline",
-        10,
-        "--compute-slots",
-        1,
-        "--local-steps",
-        1,
-    ]
-    arguments += ["--quiet", "--out", tmp_path / "run"]
+    short = "--devices 3 --group-size 1 --deadline 10 --compute-slots 1 --local-steps 1 --quiet"
+    arguments = [*short.split(), "--out", tmp_path / "run"]
     assert slotwise("train", *arguments, "--device-samples", "5,2")[0] == 2
     assert not (tmp_path / "run").exists()
     assert slotwise("train", *arguments, "--device-samples", "5,2,9")[0] == 0

@@ -24,24 +24,3 @@ def test_it_prints_a_table_and_writes_a_picture(tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert printed.startswith("MNIST, shards (shards per device 2), 4 devices\n60,000 of 60,000 samples")
     assert out.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--partition shards --shards-per-device 100000", "--shards-per-device 100000: must be at most 600"),
-        ("--partition pathological --labels-per-device 11", "--labels-per-device 11: must be from 1 to 10"),
-        (
-            "--partition shards --concentration 2",
-            "--concentration 2.0: must be omitted with partition shards",
-        ),
-        ("--out picture.txt", "--out picture.txt: must be a file that ends in .png, .svg or .pdf"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_one_line(
-    words: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["data", "show", *words.split()]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"slotwise: {message}")
-    assert error.count("\n") == 1

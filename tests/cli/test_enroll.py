@@ -5,7 +5,7 @@ import pytest
 from slotwise.live.transport.broker import read_credentials
 
 
-def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:
+def test_it_says_what_to_do_next_and_credentials_name_their_channel(slotwise, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
     code, out, err = slotwise("enroll", folder, "--devices", 3, "--host", "broker.example", "--name", "home")
     assert (code, err) == (0, "")
@@ -15,6 +15,9 @@ def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:
         f"server:  slotwise serve --credentials {folder}/server.toml --devices 3 --group-size 1 --out RUN",
         f"device:  slotwise device --id 1 --credentials {folder}/device-1.toml",
     ]
+    slotwise("enroll", folder, "--devices", 1, "--host", "broker.example", "--name", "home")
+    for client in ("server", "device-1"):
+        assert read_credentials(folder / f"{client}.toml").channel == "home"
 
 
 def test_the_server_of_few_devices_and_of_many_is_one_that_can_be_started(slotwise, tmp_path: Path) -> None:
@@ -57,10 +60,3 @@ def test_a_folder_of_something_else_is_left_alone(slotwise, tmp_path: Path) -> N
     assert code == 2
     assert err.startswith(f"slotwise: {tmp_path}: exists already")
     assert [path.name for path in tmp_path.iterdir()] == ["letters"]
-
-
-def test_credentials_say_which_channel_they_are_for(slotwise, tmp_path: Path) -> None:
-    folder = tmp_path / "fleet"
-    slotwise("enroll", folder, "--devices", 1, "--host", "broker.example", "--name", "home")
-    for client in ("server", "device-1"):
-        assert read_credentials(folder / f"{client}.toml").channel == "home"

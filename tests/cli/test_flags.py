@@ -9,12 +9,6 @@ from slotwise.base.errors import InputError
 from slotwise.cli.app import COMMANDS, build_app
 
 
-def test_a_list_that_begins_with_a_negative_number_is_refused_as_a_list(slotwise, tmp_path) -> None:
-    code, _, errors = slotwise("train", "--device-samples", "-1,1", "--out", tmp_path / "run")
-    assert (code, errors.count("\n")) == (2, 1)
-    assert "--device-samples -1 (number 1 of the list): must be" in errors
-
-
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_no_command_reads_numbers_that_only_python_writes(name) -> None:
     app = build_app(name)[name]

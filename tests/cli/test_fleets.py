@@ -44,9 +44,11 @@ def test_a_fleet_does_not_depend_on_the_process_that_draws_it() -> None:
     assert len(said) == 1
 
 
-def test_equal_devices_however_said_have_the_same_timeline(slotwise: Call) -> None:
+def test_equal_devices_however_given_have_the_same_timeline_and_plan(slotwise: Call) -> None:
     plain = slotwise("timeline", "--json")
     assert plain == slotwise("timeline", "--json", "--compute-distribution", "constant:2")
+    flags = ["plan", "--devices", 10, "--deadline", 500, "--json"]
+    assert slotwise(*flags) == slotwise(*flags, "--compute-distribution", "constant:50")
 
 
 def test_a_file_says_how_many_devices_there_are(slotwise: Call, tmp_path: Path) -> None:
@@ -92,8 +94,3 @@ def test_a_plan_for_a_fleet_is_simulated(slotwise: Call) -> None:
     code, out, _ = slotwise("plan", *flags, "--uplink-loss", 0.2)
     assert code == 0
     assert "6 unequal devices" in out
-
-
-def test_a_plan_for_equal_devices_is_the_paper_s_however_they_are_said(slotwise: Call) -> None:
-    flags = ["plan", "--devices", 10, "--deadline", 500, "--json"]
-    assert slotwise(*flags) == slotwise(*flags, "--compute-distribution", "constant:50")

@@ -36,14 +36,11 @@ def test_each_rejection_is_printed_once(capsys, quiet):
     assert "bad" in line
 
 
-def test_a_closed_standard_error_does_not_matter():
+def test_standard_error_gets_everything_and_may_be_closed():
+    ended = subprocess.run([sys.executable, "-c", SPEAKS], capture_output=True, check=True)
+    assert ended.stderr == b"bar\nline\n" * 3
     reader, writer = os.pipe()
     os.close(reader)
     ended = subprocess.run([sys.executable, "-c", SPEAKS], stdout=subprocess.PIPE, stderr=writer, check=False)
     os.close(writer)
     assert (ended.returncode, ended.stdout) == (0, b"done\n")
-
-
-def test_an_open_standard_error_gets_everything():
-    ended = subprocess.run([sys.executable, "-c", SPEAKS], capture_output=True, check=True)
-    assert ended.stderr == b"bar\nline\n" * 3

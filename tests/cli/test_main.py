@@ -5,16 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
-from slotwise.cli import main
-
 HEAVY = ("numba", "matplotlib", "plotly", "torch", "cyclopts", "rich", "pooch")
-
-
-def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["slotwise", *arguments])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return int(exit_.value.code or 0)
 
 
 def python(program: str) -> subprocess.CompletedProcess[str]:
@@ -26,53 +17,30 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-@pytest.mark.parametrize("arguments", [["fly"], ["fly", "--devices", "3"]])
-def test_an_unknown_command_is_one_line_and_code_2(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(arguments, monkeypatch) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert re.fullmatch(r"slotwise: [^\n]*fly[^\n]*\n", captured.err)
+@pytest.mark.parametrize(
+    ("arguments", "told"), [("fly", "fly"), ("fly --devices 3", "fly"), ("--fast", "--fast")]
+)
+def test_an_unknown_command_or_option_is_one_line_and_code_2(slotwise, arguments: str, told: str) -> None:
+    code, out, err = slotwise(*arguments.split())
+    assert (code, out) == (2, "")
+    assert re.fullmatch(rf"slotwise: [^\n]*{told}[^\n]*\n", err)
 
 
-def test_an_unknown_option_is_one_line_and_code_2(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["--fast"], monkeypatch) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert re.fullmatch(r"slotwise: [^\n]*--fast[^\n]*\n", captured.err)
-
-
-def test_the_version_is_the_installed_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["--version"], monkeypatch) == 0
-    assert capsys.readouterr() == (f"slotwise {version('slotwise')}\n", "")
-
-
-def test_the_package_is_a_program_too() -> None:
+def test_the_version_is_the_installed_one_and_the_package_is_a_program_too(slotwise) -> None:
+    assert slotwise("--version") == (0, f"slotwise {version('slotwise')}\n", "")
     command = [sys.executable, "-m", "slotwise", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"slotwise {version('slotwise')}\n")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["plan", "--help"], ["plan", "-h"]])
-def test_help_is_printed_and_is_no_mistake(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(arguments, monkeypatch) == 0
-    captured = capsys.readouterr()
-    assert "Usage: slotwise" in captured.out
-    assert captured.err == ""
-
-
-def test_help_lists_the_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["--help"], monkeypatch)
-    out = capsys.readouterr().out
-    assert "plan" in out
-    assert "timeline" in out
+def test_help_is_printed_and_is_no_mistake(slotwise, arguments: list[str]) -> None:
+    code, out, err = slotwise(*arguments)
+    assert (code, err) == (0, "")
+    assert "Usage: slotwise" in out
+    if "plan" not in arguments:
+        assert "plan" in out
+        assert "timeline" in out
 
 
 @pytest.mark.parametrize("command", ["plan --devices 5040 --json", "plan --devices 5040", "train --help"])

@@ -47,33 +47,6 @@ def test_an_exported_trace_gives_the_timeline_of_the_model(slotwise, tmp_path):
             assert first[0] == first[1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (("radio", "show", "--radio-bandwidth-hz", "-3"), "--radio-bandwidth-hz"),
-        (("radio", "show", "--radio-fading", "weibull"), "--radio-fading"),
-        (("radio", "show", "--devices", "0"), "--devices"),
-        (("radio", "show", "--radio-rate", "mcs"), "--radio-rate"),
-        (("radio", "export"), "--out"),
-        (("radio", "export", "--out", "/nowhere/trace.csv"), "/nowhere"),
-        (("radio", "export", "--out", "x.csv", "--devices", "1000000"), "--deadline"),
-        (("timeline", "--radio-radius-m", "100"), "--radio-radius-m"),
-        (("timeline", "--radio-link", "morse"), "--radio-link"),
-        (("timeline", "--radio-link", "fixed-rate", "--radio-threshold-db", "150"), "--radio-power-dbm"),
-        (("timeline", "--radio-link", "rate-adaptive", "--radio-trace", "none.csv"), "none.csv"),
-        (("plan", "--radio-link", "rate-adaptive", "--radio-nearest-m", "900"), "--radio-nearest-m"),
-        (("plan", "--radio-link", "rate-adaptive", "--radio-power-dbm", "-90"), "--radio-power-dbm"),
-    ],
-    ids=range(13),
-)
-def test_nonsense_is_refused_in_one_line(slotwise, tmp_path, monkeypatch, arguments, named):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = slotwise(*arguments)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert named in err
-
-
 def test_holes_in_a_trace_are_named_by_file_row_and_column(slotwise, tmp_path):
     (tmp_path / "trace.csv").write_text("device,slot,snr_db\n1,0,3\n2,0,4\n1,1,5\n")
     trace = tmp_path / "trace.csv"

@@ -24,7 +24,7 @@ REFUSED = [
     ("plan --devices", "--devices"),
     ("plan --speed 3", "--speed"),
     ("plan --devices 100 extra", "extra"),
-    ("plan --deadline 51", "--deadline"),
+    ("plan --deadline 51", "--deadline 51: must be at least 52, the slots of the shortest first round"),
     ("plan --samples-per-slot 6.4 --compute-slots 50", "--samples-per-slot"),
     ("plan --mean-present 5", "--mean-away is missing; it must be given together with --mean-present"),
     ("plan --local-steps 5", "--local-steps 5"),
@@ -82,6 +82,21 @@ REFUSED = [
     ("bound --estimate /no/such/run", "/no/such/run"),
     ("bound --estimate /no/such/run --devices 10", "--devices"),
     ("radio show --radio-fading weibull", "--radio-fading"),
+    ("radio show --radio-bandwidth-hz -3", "--radio-bandwidth-hz"),
+    ("radio show --radio-rate mcs", "--radio-rate"),
+    ("radio export --out /nowhere/trace.csv", "/nowhere"),
+    ("timeline --radio-link morse", "--radio-link"),
+    ("timeline --radio-link fixed-rate --radio-threshold-db 150", "--radio-power-dbm"),
+    ("plan --radio-link rate-adaptive --radio-power-dbm -90", "--radio-power-dbm"),
+    ("train --out OUT --data shakespeare", "--data shakespeare: must be used with a task of your own"),
+    ("train --out OUT --device-samples -1,1", "--device-samples -1 (number 1 of the list): must be"),
+    ("data show --partition shards --shards-per-device 100000", "--shards-per-device 100000: must be at"),
+    ("data show --partition pathological --labels-per-device 11", "--labels-per-device 11: must be from 1"),
+    ("data show --partition shards --concentration 2", "--concentration 2.0: must be omitted with partition"),
+    ("data show --out picture.txt", "--out picture.txt: must be a file that ends in .png, .svg or .pdf"),
+    ("explore no/such/folder", "no/such/folder"),
+    ("explore --port x", "--port"),
+    ("explore a b", "b"),
     ("radio show --group-size 2", "--group-size"),
     ("radio export", "--out"),
     ("radio export --out x.csv --devices 1000000", "--deadline"),
@@ -217,12 +232,9 @@ def test_a_mistake_in_a_file_of_devices_names_row_and_column(slotwise, tmp_path:
     assert errors.startswith(f"slotwise: {path}, row 3, column compute_slots: slow: must be a whole number")
 
 
-def test_default_values_pass_in_python_and_in_run_json() -> None:
+def test_defaults_old_names_and_options_without_effect_are_read_from_run_json() -> None:
     config = RunConfig().with_options(**RunConfig().options())
     assert config == RunConfig() == RunConfig.from_saved(config.options())
-
-
-def test_a_run_json_with_an_old_name_and_options_without_effect_is_read() -> None:
     saved = RunConfig().options() | {"retransmission": "at-once", "labels_per_device": 5, "loss": 0.0}
     for name in ("uplink_loss", "fleet_seed", "data_seed"):
         saved.pop(name, None)

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from slotwise.cli import main
 from slotwise.runs import RunFolder
 
 COMMAND = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "reproduce"]
@@ -33,17 +33,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(slotwise: Call) -> Call:
     """Calls ``slotwise reproduce``; gives exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["slotwise", "reproduce", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return run
+    return partial(slotwise, "reproduce")
 
 
 def test_the_tuned_study_writes_its_page_if_nothing_is_left_to_train(
@@ -76,7 +68,9 @@ def test_a_quick_look_leaves_runs_figures_and_a_report(finished: Path) -> None:
     assert {"timeline-async.svg", "timeline-idfl.png"} <= figures
 
 
-def test_the_report_begins_with_the_idea_and_compares_what_was_trained(finished: Path) -> None:
+def test_the_report_compares_what_was_trained_and_has_the_verdicts_of_full_length_runs(
+    finished: Path,
+) -> None:
     text = (finished / "report.html").read_text(encoding="utf-8")
     first = text[: text.index("<nav")]
     assert "waits for a fresher model whenever waiting costs no slot" in first
@@ -89,10 +83,6 @@ def test_the_report_begins_with_the_idea_and_compares_what_was_trained(finished:
         text.index(f'<section id="{name}"') for name in ("here", "timeline", "table1", "claims", "finals")
     ]
     assert order == sorted(order)
-
-
-def test_the_report_has_the_verdicts_of_the_full_length_runs(finished: Path) -> None:
-    text = (finished / "report.html").read_text(encoding="utf-8")
     assert "4 held, 5 not held, 6 not decided. MNIST, T=50,000" in text
     assert "Shorter than in the paper" not in text
     for number in (24976, 8326, 4541, 1922, 980, 332, 49999, 33333, 16667, 9091, 4001):

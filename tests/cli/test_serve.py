@@ -35,6 +35,9 @@ def test_a_service_that_restarts_gives_the_same_options_again(slotwise, tmp_path
     code, _, errors = slotwise("serve", "--out", out, "--go-on", "--config", config)
     assert code == 0
     assert "finished already" in errors
+    code, _, errors = slotwise("serve", "--resume", out, *NOWHERE)
+    assert code == 0
+    assert "devices were not told" in errors
 
 
 def test_a_service_that_was_killed_just_after_it_had_made_its_folder_is_resumed(slotwise, tmp_path):
@@ -122,12 +125,6 @@ def test_the_end_of_a_run_is_reported_with_its_exit_code_and_what_may_help(
 ):
     assert report(tmp_path, outcome, {}) == code
     assert hint in capsys.readouterr().err
-
-
-def test_a_finished_run_is_no_failure_when_its_broker_is_lost(slotwise, tmp_path):
-    code, _, errors = slotwise("serve", "--resume", finished_run(tmp_path / "out"), *NOWHERE)
-    assert code == 0
-    assert "devices were not told" in errors
 
 
 def test_a_speed_or_a_fleet_replaces_what_was_simulated(tmp_path):

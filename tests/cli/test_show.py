@@ -25,17 +25,19 @@ def finished(tmp_path: Path) -> Path:
     return folder.path
 
 
-def test_a_run_is_a_row_with_its_last_figures(slotwise: Cli, finished: Path) -> None:
+def test_a_run_is_a_row_with_its_last_figures_in_json_with_the_best(slotwise: Cli, finished: Path) -> None:
     code, out, err = slotwise("show", finished)
     assert (code, err) == (0, "")
     row = next(line for line in out.splitlines() if "small" in line)
     assert row.split() == ["small", "finished", "idfl", "1", "2", "104", "1.7500", "45.0%", "█▁▃"]
-
-
-def test_a_folder_of_runs_is_refused_with_the_name_of_one(slotwise: Cli, finished: Path) -> None:
+    _, out, _ = slotwise("show", finished, "--json")
+    (run,) = json.loads(out)
+    assert run["final"] == POINTS[-1]._asdict()
+    assert run["best"] == POINTS[1]._asdict()
     code, _, err = slotwise("show", finished.parent)
     assert code == 2
     assert f"not a run or a batch, but a folder of them: name one, such as {finished}" in err
+    assert slotwise("show", finished, "--style", "ieee")[2].startswith("slotwise: --style needs --out FILE")
 
 
 def test_a_huge_loss_leaves_room_for_the_other_columns(slotwise: Cli, finished: Path) -> None:
@@ -43,13 +45,6 @@ def test_a_huge_loss_leaves_room_for_the_other_columns(slotwise: Cli, finished: 
     _, out, _ = slotwise("show", finished)
     row = next(line for line in out.splitlines() if "small" in line)
     assert row.split()[:8] == ["small", "finished", "idfl", "1", "2", "104", "3.1e31", "45.0%"]
-
-
-def test_json_has_the_final_and_the_best_point(slotwise: Cli, finished: Path) -> None:
-    _, out, _ = slotwise("show", finished, "--json")
-    (run,) = json.loads(out)
-    assert run["final"] == POINTS[-1]._asdict()
-    assert run["best"] == POINTS[1]._asdict()
 
 
 @pytest.mark.parametrize(("kind", "first"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
@@ -73,13 +68,10 @@ def test_a_metric_of_the_task_is_drawn_and_another_one_is_refused(
     assert err == "slotwise: --metric auc: must be a metric of the results: accuracy, f1\n"
     assert not (tmp_path / "other.svg").exists()
     assert slotwise("show", finished, "--metric", "f1")[0] == 2  # nothing would be drawn
-
-
-def test_a_metric_without_any_value_is_refused(slotwise: Cli, finished: Path, tmp_path: Path) -> None:
     RunFolder.open(finished).write_points([point._replace(metrics={"f1": float("nan")}) for point in POINTS])
     for metric in ("f1", ""):
-        assert slotwise("show", finished, "--metric", metric, "--out", tmp_path / "curves.svg")[0] == 2
-    assert not (tmp_path / "curves.svg").exists()
+        assert slotwise("show", finished, "--metric", metric, "--out", tmp_path / "nan.svg")[0] == 2
+    assert not (tmp_path / "nan.svg").exists()
 
 
 def test_a_run_without_points_is_shown_too(slotwise: Cli, tmp_path: Path) -> None:
@@ -184,10 +176,6 @@ def test_what_a_table_cannot_show_is_refused(
     code, out, err = slotwise("show", finished, *flags)
     assert (code, out) == (2, "")
     assert err.startswith(f"slotwise: {blamed}")
-
-
-def test_options_of_a_figure_need_a_file(slotwise: Cli, finished: Path) -> None:
-    assert slotwise("show", finished, "--style", "ieee")[2].startswith("slotwise: --style needs --out FILE")
 
 
 def test_what_devices_spent_in_a_live_run_is_told_only_if_it_kept_to_the_plan(

@@ -30,23 +30,17 @@ def run_of(path: Path, rounds: int = 4) -> Path:
     return path
 
 
-def test_a_plan_has_the_slots_of_every_schedule_if_asked(slotwise: Cli) -> None:
+def test_a_plan_has_slots_if_asked_and_with_powers_joules(slotwise: Cli) -> None:
     _, out, _ = slotwise("plan", *SMALL, "--usage", "--json")
     (row,) = json.loads(out)
     assert list(row["usage"]) == ["sync", "async", "idfl"]
     assert row["usage"]["async"].items() >= TOTAL.items()
     assert "joules" not in row["usage"]["async"]
-
-
-def test_a_plan_with_powers_has_joules(slotwise: Cli) -> None:
     _, out, _ = slotwise("plan", *SMALL, *WATTS, "--json")
     assert json.loads(out)[0]["usage"]["async"]["joules"] == 65.5
     _, table, _ = slotwise("plan", *SMALL, *WATTS)
     row = next(line.split() for line in table.splitlines() if " async  " in line)
     assert row == ["2", "async", "28.6%", "9.5%", "9.5%", "52.4%", "1–2", "(1.333)", "65.5"]
-
-
-def test_a_plan_shows_air_time_unasked_and_its_json_stays_as_it_was(slotwise: Cli) -> None:
     _, table, _ = slotwise("plan", *SMALL)
     rows = [line.split() for line in table.splitlines() if " idfl " in line]
     assert [row[:2] for row in rows if "%" in row[2]] == [["2", "idfl"]]
@@ -70,15 +64,10 @@ def test_a_plan_of_a_fleet_has_the_slots_of_its_devices(slotwise: Cli) -> None:
 def test_a_schedule_without_a_round_has_nothing_to_count(slotwise: Cli) -> None:
     sizes = ["--group-size", 1, "--group-size", 6]
     flags = ["plan", "--devices", 6, "--compute-slots", 2, "--deadline", 5, *sizes, "--usage"]
-    assert json.loads(slotwise(*flags, "--json")[1])[1]["usage"] == {
-        "sync": None,
-        "async": None,
-        "idfl": None,
-    }
-    assert (
-        next(line.split() for line in slotwise(*flags)[1].splitlines() if " 6  async" in line)[2:]
-        == ["–"] * 5
-    )
+    usage = json.loads(slotwise(*flags, "--json")[1])[1]["usage"]
+    assert usage == {"sync": None, "async": None, "idfl": None}
+    (row,) = (line.split() for line in slotwise(*flags)[1].splitlines() if " 6  async" in line)
+    assert row[2:] == ["–"] * 5
 
 
 def test_too_many_uplinks_are_not_counted_unasked(slotwise: Cli) -> None:
@@ -91,14 +80,11 @@ def test_too_many_uplinks_are_not_counted_unasked(slotwise: Cli) -> None:
     assert "--deadline" in err
 
 
-def test_a_timeline_ends_with_what_its_devices_spend(slotwise: Cli) -> None:
+def test_a_timeline_has_what_its_devices_spend_and_every_device_if_asked(slotwise: Cli) -> None:
     _, out, _ = slotwise("timeline", "--rounds", 4, *WATTS)
     said = " ".join(out.split())
     assert "computing 28.6%, sending 9.5%, receiving 9.5%, idle 52.4%" in said
     assert said.endswith("air time of each: 1–2 (1.333) slots; 65.5 joules in all")
-
-
-def test_a_timeline_shows_every_device_if_asked(slotwise: Cli) -> None:
     _, out, _ = slotwise("timeline", "--rounds", 4, "--per-device")
     rows = [line.split() for line in out.splitlines()]
     assert ["2", "4", "2", "2", "6", "0"] in rows
@@ -106,20 +92,23 @@ def test_a_timeline_shows_every_device_if_asked(slotwise: Cli) -> None:
     document = json.loads(slotwise("timeline", "--rounds", 4, "--per-device", "--json")[1])
     assert document["usage"].items() >= TOTAL.items()
     assert [row["sending"] for row in document["usage"]["devices"]] == [2, 2, 1, 1, 1, 1]
-
-
-def test_the_json_of_a_timeline_has_no_usage_unasked(slotwise: Cli) -> None:
     assert "usage" not in json.loads(slotwise("timeline", "--json")[1])
     assert "devices" not in json.loads(slotwise("timeline", *WATTS, "--json")[1])["usage"]
 
 
-def test_a_run_shows_what_its_devices_have_spent(slotwise: Cli, tmp_path: Path) -> None:
+def test_runs_show_what_their_devices_have_spent(slotwise: Cli, tmp_path: Path) -> None:
     _, out, _ = slotwise("show", run_of(tmp_path / "run"), *WATTS)
     rows = [line.split() for line in out.splitlines()]
     assert ["share", "of", "their", "time", "28.6%", "9.5%", "9.5%", "52.4%"] in rows
     assert ["all", "together", "24", "8", "8", "44", "0", "65.5"] in rows
     assert ["a", "device:", "least", "4", "1", "1", "6", "0", "10.5"] in rows
     assert ["most", "4", "2", "2", "8", "0", "11.75"] in rows
+    runs = [run_of(tmp_path / "one"), run_of(tmp_path / "two", rounds=2)]
+    RunFolder.create(tmp_path / "fresh", RunConfig())
+    _, out, _ = slotwise("show", *runs, tmp_path / "fresh")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["one", "28.6%", "9.5%", "9.5%", "52.4%", "1–2", "(1.333)"] in rows
+    assert ["fresh", "–", "–", "–", "–", "–"] in rows
 
 
 def test_an_interrupted_run_has_spent_what_it_has_played(slotwise: Cli, tmp_path: Path) -> None:
@@ -130,29 +119,9 @@ def test_an_interrupted_run_has_spent_what_it_has_played(slotwise: Cli, tmp_path
     assert json.loads(out)[0]["usage"].items() >= expected.items()
 
 
-def test_several_runs_are_rows_of_one_table(slotwise: Cli, tmp_path: Path) -> None:
-    runs = [run_of(tmp_path / "one"), run_of(tmp_path / "two", rounds=2)]
-    RunFolder.create(tmp_path / "fresh", RunConfig())
-    _, out, _ = slotwise("show", *runs, tmp_path / "fresh")
-    rows = [line.split() for line in out.splitlines()]
-    assert ["one", "28.6%", "9.5%", "9.5%", "52.4%", "1–2", "(1.333)"] in rows
-    assert ["fresh", "–", "–", "–", "–", "–"] in rows
-
-
 def test_a_training_ends_with_what_its_devices_have_spent(slotwise: Cli, tmp_path: Path) -> None:
-    tiny = [
-        "--samples-per-device",
-        8,
-        "--local-steps",
-        1,
-        "--batch-size",
-        4,
-        "--channels",
-        "2",
-        "--hidden",
-        "4",
-    ]
-    flags = [*SMALL, "--schedule", "async", *tiny, "--quiet", "--out", tmp_path / "run"]
+    tiny = "--samples-per-device 8 --local-steps 1 --batch-size 4 --channels 2 --hidden 4 --schedule async"
+    flags = [*SMALL, *tiny.split(), "--quiet", "--out", tmp_path / "run"]
     code, out, _ = slotwise("train", *flags, *WATTS)
     assert code == 0
     assert out.splitlines()[1].endswith("air time of each: 1–2 (1.333) slots; 65.5 joules in all")
@@ -167,17 +136,9 @@ def test_every_device_of_every_run_goes_into_a_csv_file(slotwise: Cli, tmp_path:
     assert [row["device"] for row in rows] == ["1", "2", "3", "4", "5", "6"]
     assert [int(row["idle"]) for row in rows] == [6, 6, 8, 8, 8, 8]
     assert sum(float(row["joules"]) for row in rows) == 65.5
-
-
-def test_a_csv_file_of_runs_without_rounds_has_its_header(slotwise: Cli, tmp_path: Path) -> None:
     RunFolder.create(tmp_path / "fresh", RunConfig())
     assert slotwise("show", tmp_path / "fresh", "--usage-csv", tmp_path / "usage.csv")[0] == 0
     assert (tmp_path / "usage.csv").read_text() == "run,device,computing,sending,receiving,idle,away\n"
-
-
-def test_a_csv_file_that_cannot_be_written_is_told_before_anything_is_shown(
-    slotwise: Cli, tmp_path: Path
-) -> None:
-    code, out, err = slotwise("show", run_of(tmp_path / "run"), "--usage-csv", tmp_path / "no" / "usage.csv")
+    code, out, err = slotwise("show", run, "--usage-csv", tmp_path / "no" / "usage.csv")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "there is no folder" in err

@@ -113,7 +113,9 @@ def swept(slotwise: Cli, tmp_path: Path) -> Path:
     return out
 
 
-def test_a_sweep_that_has_only_begun_is_shown_too(slotwise: Cli, swept: Path) -> None:
+def test_a_sweep_that_has_only_begun_is_shown_by_itself_and_not_drawn(
+    slotwise: Cli, swept: Path, tmp_path: Path
+) -> None:
     code, out, _ = slotwise("show", swept)
     assert code == 0
     assert next(line.split()[:3] for line in out.splitlines() if "0/1" in line) == ["1", "sync", "0/1"]
@@ -123,15 +125,16 @@ def test_a_sweep_that_has_only_begun_is_shown_too(slotwise: Cli, swept: Path) ->
         *(1, "sync", 0, "missing", None),
         "group-size=1,schedule=sync,seed=0",
     ]
-
-
-def test_there_is_nothing_to_draw_before_the_first_evaluation(
-    slotwise: Cli, swept: Path, tmp_path: Path
-) -> None:
     code, out, err = slotwise("show", swept, "--out", tmp_path / "curves.png")
     assert (code, out) == (2, "")
     assert "nothing to draw" in err
     assert not (tmp_path / "curves.png").exists()
+    code, out, err = slotwise("show", swept, swept)
+    assert (code, out) == (2, "")
+    assert "shown by itself" in err
+    code, out, err = slotwise("sweep", file(tmp_path), "--out", swept)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--out" in err
 
 
 def test_a_sweep_is_drawn_as_far_as_it_has_come(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
@@ -165,18 +168,6 @@ def test_a_task_of_one_s_own_is_trained_in_every_process(
     code, _, err = slotwise("sweep", grid, "--out", tmp_path / "out", "--workers", 2, "--quiet")
     assert (code, err) == (0, "")
     assert [row["status"] for row in rows(tmp_path / "out/results.csv")] == ["finished"] * 2
-
-
-def test_a_sweep_is_shown_by_itself(slotwise: Cli, swept: Path) -> None:
-    code, out, err = slotwise("show", swept, swept)
-    assert (code, out) == (2, "")
-    assert "shown by itself" in err
-
-
-def test_a_folder_of_another_batch_is_refused(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
-    code, out, err = slotwise("sweep", file(tmp_path), "--out", swept)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "--out" in err
 
 
 CASES = """

@@ -156,12 +156,10 @@ def test_a_run_leaves_its_parameters_curve_and_model(slotwise: Slotwise, tmp_pat
         assert archive["0.weight"].shape == (2, 1, 5, 5)
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_the_number_of_workers_does_not_change_the_result(
-    slotwise: Slotwise, tmp_path: Path, workers: int
-) -> None:
+@pytest.mark.parametrize("more", ["--workers 2", "--workers 4", "--workers 2 --processes"])
+def test_workers_do_not_change_the_result(slotwise: Slotwise, tmp_path: Path, more: str) -> None:
     slotwise(*SHORT, "--workers", 1, "--out", tmp_path / "one")
-    slotwise(*SHORT, "--workers", workers, "--out", tmp_path / "many")
+    slotwise(*SHORT, *more.split(), "--out", tmp_path / "many")
     assert result(tmp_path / "one") == result(tmp_path / "many")
 
 
@@ -231,13 +229,12 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_gives_the_same_run_as_flags(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
+def test_a_file_gives_the_same_run_as_flags_and_flags_win(
+    slotwise: Slotwise, tmp_path: Path, config: Path
+) -> None:
     slotwise("--config", config, "--out", tmp_path / "file", "--quiet")
     slotwise(*SHORT, "--seed", 3, "--out", tmp_path / "flags")
     assert result(tmp_path / "file") == result(tmp_path / "flags")
-
-
-def test_flags_win_over_the_file(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
     slotwise("--config", config, "--seed", 4, "--hidden", "5", "--out", tmp_path / "run", "--quiet")
     parameters = RunFolder(tmp_path / "run").parameters()
     assert (parameters.seed, parameters.model.network.hidden, parameters.channel.group_size) == (4, (5,), 2)
@@ -306,12 +303,14 @@ def reopen(run: Path) -> None:
     (run / "run.json").write_text(json.dumps(document))
 
 
-def test_a_finished_run_says_so_and_is_no_mistake(slotwise: Slotwise, finished: Path) -> None:
+def test_a_finished_run_says_so_whatever_its_path(slotwise: Slotwise, finished: Path, tmp_path: Path) -> None:
     before = result(finished)
     done = slotwise("--resume", finished)
     assert (done.code, done.out) == (0, "")
     assert done.err == f"{finished}: finished already; slotwise show {finished} shows it\n"
     assert result(finished) == before
+    strange = finished.rename(tmp_path / ("[red]" + "long" * 40))
+    assert slotwise("--resume", strange).err.startswith(f"{strange}: finished already")
 
 
 def test_a_batch_is_resumed_by_its_own_command(slotwise: Slotwise, tmp_path: Path) -> None:
@@ -330,13 +329,6 @@ def test_damaged_checkpoints_are_told_and_the_run_starts_anew(slotwise: Slotwise
         f"{path}: damaged checkpoint, skipped\n{finished}: resuming from the start (no checkpoint)\n"
     )
     assert result(finished) == before
-
-
-def test_brackets_and_length_of_a_path_do_not_disturb_the_message(
-    slotwise: Slotwise, tmp_path: Path, finished: Path
-) -> None:
-    strange = finished.rename(tmp_path / ("[red]" + "long" * 40))
-    assert slotwise("--resume", strange).err.startswith(f"{strange}: finished already")
 
 
 def test_a_diverging_run_says_where_and_what_to_try(slotwise: Slotwise, tmp_path: Path) -> None:
@@ -457,15 +449,11 @@ def survive(
     assert done == kills
 
 
-def test_kill_9_at_random_moments_changes_nothing(tmp_path: Path, undisturbed: tuple[object, ...]) -> None:
-    survive(4, tmp_path, undisturbed)
-
-
-@pytest.mark.slow
-def test_twenty_kills_at_random_moments_change_nothing(
-    tmp_path: Path, undisturbed: tuple[object, ...]
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_change_nothing(
+    tmp_path: Path, undisturbed: tuple[object, ...], kills: int
 ) -> None:
-    survive(20, tmp_path, undisturbed)
+    survive(kills, tmp_path, undisturbed)
 
 
 @pytest.mark.slow
@@ -531,12 +519,6 @@ def test_gpus_are_refused_for_a_run_that_is_resumed_without_torch(slotwise: Slot
     assert slotwise(*SHORT, "--out", tmp_path / "run").code == 0
     resumed = slotwise("--resume", tmp_path / "run", "--ray", "auto", "--gpus-per-worker", "0.5")
     assert "--backend numba" in resumed.refusal
-
-
-def test_processes_give_the_result_of_threads(slotwise: Slotwise, tmp_path: Path) -> None:
-    slotwise(*SHORT, "--workers", 2, "--out", tmp_path / "threads")
-    slotwise(*SHORT, "--workers", 2, "--processes", "--out", tmp_path / "processes")
-    assert result(tmp_path / "threads") == result(tmp_path / "processes")
 
 
 def test_a_second_ctrl_c_ends_with_its_exit_code(slotwise: Slotwise, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,10 @@ def test_compression_is_recognised_by_content(pack: Pack, mode: str) -> None:
     }
 
 
-def test_only_wanted_files_of_an_archive_come_out(pack: Pack) -> None:
+def test_only_wanted_files_come_out_of_archives_and_folders(
+    pack: Pack, unpack: Callable[[Files], Path]
+) -> None:
     assert list(read_members(pack({"a": b"1", "c": b"2"}), WANTED, "an archive of letters")) == [("a", b"1")]
-
-
-def test_only_wanted_files_of_a_folder_come_out(unpack: Callable[[Files], Path]) -> None:
     assert list(read_members(unpack({"a": b"1", "c": b"2"}), WANTED, "an archive of letters")) == [
         ("a", b"1")
     ]
@@ -89,12 +88,9 @@ def test_a_truncated_archive_without_compression_is_named(pack: Pack) -> None:
         list(read_members(path, WANTED, "an archive of letters"))
 
 
-def test_a_file_over_the_limit_in_an_archive_is_refused(pack: Pack) -> None:
+def test_a_file_over_the_limit_is_refused(pack: Pack, unpack: Callable[[Files], Path]) -> None:
     with pytest.raises(DataError, match=r"folder/a in .* is 11 bytes long, must be at most 10"):
         list(read_members(pack({"a": bytes(11)}), WANTED, "an archive of letters", limit=10))
-
-
-def test_a_file_over_the_limit_in_a_folder_is_refused(unpack: Callable[[Files], Path]) -> None:
     with pytest.raises(DataError, match="a is 11 bytes long, must be at most 10"):
         list(read_members(unpack({"a": bytes(11)}), WANTED, "an archive of letters", limit=10))
 

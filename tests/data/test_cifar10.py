@@ -16,12 +16,9 @@ Unpack = Callable[[dict[str, bytes]], Path]
 REMEDY = "run `slotwise data fetch cifar10` or `slotwise data import cifar10 PATH`"
 
 
-def test_where_it_is_absent_the_error_says_how_to_get_it(cache: Path) -> None:
+def test_once_imported_it_loads_and_absent_it_says_how(cache: Path, tiny: Any, pack: Pack) -> None:
     with pytest.raises(DataError, match=rf"cifar10.npz does not exist; {REMEDY}"):
         load_cifar10()
-
-
-def test_once_imported_it_loads(tiny: Any, pack: Pack, cache: Path) -> None:
     imported = import_cifar10(pack(tiny.binary()), expected=tiny.expected)
     loaded = load_cifar10(expected=tiny.expected)
     assert loaded.content_hash == imported.content_hash == tiny.expected.content_hash
@@ -74,28 +71,16 @@ def test_a_folder_of_each_form_gives_the_same_content(tiny: Any, unpack: Unpack,
     assert read_cifar10(path, tiny.expected).content_hash == tiny.expected.content_hash
 
 
-def test_images_keep_their_labels(tiny: Any, pack: Pack) -> None:
+def test_order_and_names_of_files_do_not_matter(tiny: Any, pack: Pack) -> None:
     dataset = read_cifar10(pack(tiny.python()), tiny.expected)
     np.testing.assert_array_equal(dataset.train_inputs[10:20], tiny.images["data_batch_2"])
     assert dataset.train_targets[10:20].tolist() == tiny.labels["data_batch_2"]
-
-
-def test_the_order_of_files_in_the_archive_does_not_matter(tiny: Any, pack: Pack) -> None:
     files = dict(reversed(tiny.python().items()))
     assert read_cifar10(pack(files), tiny.expected).content_hash == tiny.expected.content_hash
-
-
-def test_a_misleading_archive_name_does_not_matter(tiny: Any, pack: Pack) -> None:
     path = pack(tiny.binary(), "cifar-10-python.tar.gz", mode="w")
     assert read_cifar10(path, tiny.expected).content_hash == tiny.expected.content_hash
-
-
-def test_a_misleading_batch_name_does_not_matter(tiny: Any, pack: Pack) -> None:
     files = {f"{name}.bin": content for name, content in tiny.python().items()}
     assert read_cifar10(pack(files), tiny.expected).content_hash == tiny.expected.content_hash
-
-
-def test_standardisation_comes_with_the_data(tiny: Any, pack: Pack) -> None:
     dataset = read_cifar10(pack(tiny.binary()), tiny.expected)
     assert (dataset.offset, dataset.scale) == (tiny.expected.mean, tiny.expected.deviation)
 
@@ -119,25 +104,19 @@ def test_two_copies_of_a_batch_are_refused(tiny: Any, unpack: Unpack) -> None:
         read_cifar10(unpack(tiny.binary() | tiny.python()), tiny.expected)
 
 
-def test_a_batch_of_another_length_is_refused(tiny: Any, pack: Pack) -> None:
+def test_a_changed_length_label_or_pixel_is_noticed(tiny: Any, pack: Pack) -> None:
     files = tiny.binary()
     files["data_batch_4.bin"] = files["data_batch_4.bin"][:-1]
     with pytest.raises(
         DataError, match=r"data_batch_4.bin in .* 30729 bytes long, a binary batch must be 30730"
     ):
         read_cifar10(pack(files), tiny.expected)
-
-
-def test_a_label_of_ten_is_refused(tiny: Any, pack: Pack) -> None:
     files = tiny.binary()
     files["test_batch.bin"] = b"\x0a" + files["test_batch.bin"][1:]
     with pytest.raises(
         DataError, match=r"test_batch.bin in .* holds a label that is no whole number from 0 to 9"
     ):
         read_cifar10(pack(files), tiny.expected)
-
-
-def test_one_changed_pixel_is_noticed(tiny: Any, pack: Pack) -> None:
     files = tiny.binary()
     changed = bytearray(files["test_batch.bin"])
     changed[500] ^= 1
@@ -160,36 +139,21 @@ def dataset(tiny: Any) -> Dataset:
     )
 
 
-def test_what_is_expected_passes(dataset: Dataset, tiny: Any) -> None:
+def test_other_classes_channels_deviations_or_order_are_noticed(dataset: Dataset, tiny: Any) -> None:
     check_cifar10(dataset, tiny.expected, "copy")
-
-
-def test_unequal_training_classes_are_counted_out(dataset: Dataset, tiny: Any) -> None:
     labels = np.where(dataset.train_targets == 3, 4, dataset.train_targets).astype(np.uint8)
     with pytest.raises(
         DataError, match=r"copy: train images per class are \[5, 5, 5, 0, 10, .*must be 5 each"
     ):
         check_cifar10(replace(dataset, train_targets=labels), tiny.expected, "copy")
-
-
-def test_unequal_test_classes_are_counted_out(dataset: Dataset, tiny: Any) -> None:
     with pytest.raises(DataError, match=r"copy: test images per class are .* must be 1 each"):
         check_cifar10(replace(dataset, test_targets=np.zeros(10, np.uint8)), tiny.expected, "copy")
-
-
-def test_channels_in_another_order_have_other_means(dataset: Dataset, tiny: Any) -> None:
     turned = replace(dataset, train_inputs=dataset.train_inputs[:, ::-1])
     with pytest.raises(DataError, match=r"copy: channel mean is \(.*\), must be \("):
         check_cifar10(turned, tiny.expected, "copy")
-
-
-def test_flatter_pixels_have_another_deviation(dataset: Dataset, tiny: Any) -> None:
     unlike = replace(tiny.expected, deviation=(0.1, 0.1, 0.1))
     with pytest.raises(DataError, match=r"copy: channel deviation is \(.*\), must be \(0.1, 0.1, 0.1\)"):
         check_cifar10(dataset, unlike, "copy")
-
-
-def test_another_order_of_images_is_noticed(dataset: Dataset, tiny: Any) -> None:
     reversed_ = replace(
         dataset, train_inputs=dataset.train_inputs[::-1], train_targets=dataset.train_targets[::-1]
     )

@@ -26,12 +26,9 @@ def test_arrays_cannot_be_written(name: str) -> None:
         getattr(small(), name)[0] = 1
 
 
-def test_fields_cannot_be_replaced() -> None:
+def test_fields_cannot_be_replaced_and_the_text_is_one_short_line() -> None:
     with pytest.raises(FrozenInstanceError):
         small().name = "other"
-
-
-def test_its_text_is_one_short_line() -> None:
     assert repr(small()) == "Dataset(small: 4 + 2 samples, uint8[1, 2, 3], 2 classes)"
     values = np.zeros((2000, 1), np.float32), np.zeros((1000, 1), np.float32)
     regression = small(
@@ -39,28 +36,19 @@ def test_its_text_is_one_short_line() -> None:
         classes=None, offset=(), scale=(),
     )  # fmt: skip
     assert repr(regression) == "Dataset(small: 2,000 + 1,000 samples, float32[1], no classes)"
+    assert small().content_hash == replace(small(), name="other").content_hash
 
 
-def test_the_array_given_stays_writable() -> None:
+def test_arrays_are_contiguous_copies_with_the_usual_strides() -> None:
     labels = np.array([0, 1], np.uint8)
     small(test_targets=labels)
     assert labels.flags.writeable
-
-
-def test_images_of_one_channel_have_the_usual_strides() -> None:
     images = np.zeros((4, 2, 3), np.uint8)[:, np.newaxis]
     assert small(train_inputs=images).train_inputs.strides == (6, 6, 3, 1)
-
-
-def test_images_are_made_contiguous() -> None:
     turned = np.arange(24, dtype=np.uint8).reshape(4, 3, 2, 1).transpose(0, 3, 2, 1)
     dataset = small(train_inputs=turned)
     assert dataset.train_inputs.flags.c_contiguous
     np.testing.assert_array_equal(dataset.train_inputs, turned)
-
-
-def test_equal_content_has_equal_hash_whatever_its_name() -> None:
-    assert small().content_hash == replace(small(), name="other").content_hash
 
 
 @pytest.mark.parametrize(
@@ -101,7 +89,7 @@ def test_a_malformed_field_is_named(change: dict[str, object], message: str) -> 
         small(**change)
 
 
-def test_inputs_and_targets_of_any_shape_and_type_are_accepted() -> None:
+def test_inputs_of_any_shape_and_type_are_accepted_and_only_images_standardised() -> None:
     lines = Dataset(
         name="lines",
         train_inputs=np.arange(12.0).reshape(4, 3),
@@ -111,6 +99,8 @@ def test_inputs_and_targets_of_any_shape_and_type_are_accepted() -> None:
     )
     assert lines.input_shape == (3,)
     assert lines.classes is None
+    with pytest.raises(DataError, match="only uint8 images"):
+        small(train_inputs=np.zeros((4, 1, 2, 3)), test_inputs=np.zeros((2, 1, 2, 3)))
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
@@ -120,8 +110,3 @@ def test_inputs_that_are_not_finite_are_refused(part: str, value: float) -> None
     inputs[part][1, 2] = value
     with pytest.raises(DataError, match=f"{part} inputs .* not finite"):
         small(train_inputs=inputs["train"], test_inputs=inputs["test"], offset=(), scale=())
-
-
-def test_only_images_are_standardised() -> None:
-    with pytest.raises(DataError, match="only uint8 images"):
-        small(train_inputs=np.zeros((4, 1, 2, 3)), test_inputs=np.zeros((2, 1, 2, 3)))

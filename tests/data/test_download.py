@@ -56,22 +56,22 @@ def served(server: Path, tiny: Any, pack: Pack, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("served")
-def test_the_official_archive_is_fetched_and_kept(tiny: Any, cache: Path) -> None:
+def test_the_official_archive_is_fetched_kept_and_fetched_again_if_damaged(tiny: Any, cache: Path) -> None:
     fetched = fetch_cifar10(progress=False, expected=tiny.expected)
     assert fetched.content_hash == tiny.expected.content_hash
     assert list(cache.iterdir()) == [cifar10_path()]
+    cifar10_path().write_bytes(b"damaged")
+    assert fetch_cifar10(progress=False, expected=tiny.expected).content_hash == tiny.expected.content_hash
 
 
 @pytest.mark.usefixtures("served", "cache")
-def test_progress_tells_where_the_data_comes_from(tiny: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_tells_where_the_data_comes_from_if_asked(
+    tiny: Any, capfd: pytest.CaptureFixture[str], cache: Path
+) -> None:
     fetch_cifar10(expected=tiny.expected)
     told = capfd.readouterr()
     assert "CIFAR-10: downloading http://127.0.0.1" in told.err
     assert told.out == ""
-
-
-@pytest.mark.usefixtures("served")
-def test_without_progress_nothing_is_told(tiny: Any, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fetch_cifar10(progress=False, expected=tiny.expected)
     assert capfd.readouterr() == ("", "")
 
@@ -81,13 +81,6 @@ def test_a_copy_that_is_here_is_not_fetched_again(
 ) -> None:
     import_cifar10(pack(tiny.binary()), expected=tiny.expected)
     fetch_cifar10(progress=False, expected=tiny.expected)
-
-
-@pytest.mark.usefixtures("served")
-def test_a_damaged_copy_is_fetched_again(tiny: Any, cache: Path) -> None:
-    cache.mkdir()
-    cifar10_path().write_bytes(b"damaged")
-    assert fetch_cifar10(progress=False, expected=tiny.expected).content_hash == tiny.expected.content_hash
 
 
 @pytest.mark.parametrize(

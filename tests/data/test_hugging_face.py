@@ -36,12 +36,14 @@ def shakespeare(tmp_path: Path) -> Path:
     return write_shakespeare(tmp_path / "shakespeare", roles)
 
 
-def test_the_vocabulary_is_that_of_leaf() -> None:
+def test_the_vocabulary_is_that_of_leaf_and_all_else_is_one_number() -> None:
     assert len(CHARACTERS) == len(set(CHARACTERS)) == 80
     assert FACTS["shakespeare"].classes == 81
+    assert encode_text(["—é\t\x00"], 4).tolist() == [[80] * 4]
+    assert encode_text(["\n }"], 3).tolist() == [[0, 1, 79]]
 
 
-def test_femnist_is_images_with_writers(femnist: Path, cache: Path) -> None:
+def test_femnist_is_images_with_labels_and_writers(femnist: Path, cache: Path) -> None:
     dataset = import_dataset("femnist", femnist)
     assert dataset.classes == 62
     assert dataset.input_shape == FACTS["femnist"].input_shape == (1, 28, 28)
@@ -52,10 +54,6 @@ def test_femnist_is_images_with_writers(femnist: Path, cache: Path) -> None:
     pixels = dataset.train_inputs / 255
     assert dataset.offset == pytest.approx((pixels.mean(),), abs=1e-4)
     assert dataset.scale == pytest.approx((pixels.std(),), abs=1e-4)
-
-
-def test_images_labels_and_writers_stay_together(femnist: Path, cache: Path) -> None:
-    dataset = import_dataset("femnist", femnist)
     kept = {image.tobytes(): number for number, image in enumerate(np.array(images(sum(COUNTS))))}
     for inputs, targets in (
         (dataset.train_inputs, dataset.train_targets),
@@ -89,11 +87,6 @@ def test_no_test_window_shares_a_character_with_a_training_sample(tmp_path: Path
     assert len(dataset.test_targets) == windows - trained - 80
     start = text.index("".join(CHARACTERS[number] for number in dataset.test_inputs[0]))
     assert start == trained + 80
-
-
-def test_characters_outside_the_vocabulary_are_one_number() -> None:
-    assert encode_text(["—é\t\x00"], 4).tolist() == [[80] * 4]
-    assert encode_text(["\n }"], 3).tolist() == [[0, 1, 79]]
 
 
 @pytest.mark.parametrize("name", ["femnist", "shakespeare"])
@@ -172,24 +165,19 @@ def test_other_images_are_refused_and_nothing_is_kept(
     assert [*cache.iterdir()] == []
 
 
-def test_missing_columns_are_named(tmp_path: Path, cache: Path) -> None:
+def test_a_copy_with_missing_columns_few_samples_or_other_texts_is_refused(
+    tmp_path: Path, cache: Path
+) -> None:
     copy = write_femnist(tmp_path / "copy", small(), ["w"] * 10, [0] * 10, columns={"writer_id": "author"})
     with pytest.raises(DataError, match=r"author.*must have image, writer_id, character"):
         import_dataset("femnist", copy)
-
-
-def test_too_few_samples_for_a_test_are_refused(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(DataError, match="no writer of 10 samples"):
         import_dataset("femnist", write_femnist(tmp_path / "images", small(9), ["w"] * 9, [0] * 9))
     with pytest.raises(DataError, match="no role of 810 samples"):
         import_dataset("shakespeare", write_shakespeare(tmp_path / "texts", {"role": TEXT * 3}))
-
-
-def test_texts_of_another_length_are_refused(tmp_path: Path, cache: Path) -> None:
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy" / "shakespeare.csv").write_text("character_id,x,y\nrole,too short,a\n")
+    (tmp_path / "texts" / "shakespeare.csv").write_text("character_id,x,y\nrole,too short,a\n")
     with pytest.raises(DataError, match="must be 80 characters long"):
-        import_dataset("shakespeare", tmp_path / "copy")
+        import_dataset("shakespeare", tmp_path / "texts")
 
 
 @pytest.mark.parametrize("content", [None, {}, {"data.parquet": b"damaged"}])

@@ -33,22 +33,16 @@ def test_labels_are_counted_for_each_device() -> None:
     }
 
 
-def test_a_partition_counts_what_it_gives() -> None:
+def test_a_partition_counts_labels_and_a_notebook_shows_them() -> None:
     partition = Iid(sizes=ListedSizes(device_samples=(2, 4)))
     counts = partition.label_counts(DATA, 2, np.random.default_rng(0))
     assert counts.title == "made, iid (device samples listed), 2 devices"
     assert counts.describe() == "6 of 6 samples; 2 to 4 samples and 1 to 2 labels on a device"
     assert PartitionedData(partition=ROWS).partition_text == "given rows"
-
-
-def test_targets_that_are_no_labels_are_refused() -> None:
+    counts = LabelCounts.of(DATA, ROWS)
+    assert counts.plot().axes[-1].get_ylabel() == "samples"
+    assert "<td>3</td>" in counts._repr_html_()
     inputs = np.zeros((4, 2), np.float32)
     regression = Dataset("values", inputs, inputs[:, 0], inputs, inputs[:, 0])
     with pytest.raises(DataError, match="values has no labels to count"):
         LabelCounts.of(regression, ROWS)
-
-
-def test_it_is_shown_in_a_notebook() -> None:
-    counts = LabelCounts.of(DATA, ROWS)
-    assert counts.plot().axes[-1].get_ylabel() == "samples"
-    assert "<td>3</td>" in counts._repr_html_()

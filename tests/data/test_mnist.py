@@ -22,26 +22,17 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SHIPPED, tmp_path / "copy"))
 
 
-def test_it_has_60000_and_10000_images_of_28_by_28(mnist: Dataset) -> None:
+def test_it_has_the_published_images_labels_pixels_and_hash(mnist: Dataset) -> None:
     assert mnist.train_inputs.shape == (60_000, 1, 28, 28)
     assert mnist.test_inputs.shape == (10_000, 1, 28, 28)
     assert mnist.classes == 10
-
-
-def test_labels_are_in_the_published_order(mnist: Dataset) -> None:
     assert mnist.train_targets[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
     assert mnist.test_targets[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
-
-
-def test_offset_and_scale_are_the_mean_and_deviation_of_its_pixels(mnist: Dataset) -> None:
     counts = np.bincount(mnist.train_inputs.ravel(), minlength=256) / mnist.train_inputs.size
     levels = np.arange(256) / 255
     mean = counts @ levels
     assert (round(mean, 4),) == mnist.offset
     assert (round(np.sqrt(counts @ levels**2 - mean**2), 4),) == mnist.scale
-
-
-def test_its_content_hash_is_fixed(mnist: Dataset) -> None:
     assert mnist.content_hash == "c05826b34366e5dbecf5c38cdc9a4de9ff395203c4f9e5f2346cc88d1f39a65c"
 
 

@@ -49,7 +49,7 @@ def test_a_gap_before_a_large_number_is_found_without_counting_up_to_it(tmp_path
         tracemalloc.stop()
 
 
-def test_every_device_owns_its_file(write: Write) -> None:
+def test_every_device_owns_its_file_of_any_numbers_and_needs_no_other(write: Write) -> None:
     folder = write()
     dataset = load_npz_folder(folder)
     assert [len(rows) for rows in dataset.owner_rows()] == [*COUNTS]
@@ -60,6 +60,11 @@ def test_every_device_owns_its_file(write: Write) -> None:
     assert len(dataset.test_targets) == 10
     assert dataset.classes == 4
     assert (dataset.offset, dataset.scale) == ((0.5,), (0.5,))
+    for name in ("device-1", "device-3", "test"):
+        (folder / f"{name}.npz").unlink()
+    own = load_npz_folder(folder, devices=[2], classes=4)
+    np.testing.assert_array_equal(own.train_inputs, dataset.train_inputs[dataset.owner_rows()[1]])
+    assert own.classes == 4
 
 
 def test_any_numbers_are_read(write: Write) -> None:
@@ -69,16 +74,6 @@ def test_any_numbers_are_read(write: Write) -> None:
     names = [*(f"device-{number}" for number in (1, 2, 3)), "test"]
     dataset = load_npz_folder(write({name: regression(4) for name in names}))
     assert (dataset.classes, dataset.input_shape, dataset.offset) == (None, (5,), ())
-
-
-def test_a_device_needs_its_own_file_only(write: Write) -> None:
-    everybody = write()
-    whole = load_npz_folder(everybody)
-    for name in ("device-1", "device-3", "test"):
-        (everybody / f"{name}.npz").unlink()
-    own = load_npz_folder(everybody, devices=[2], classes=4)
-    np.testing.assert_array_equal(own.train_inputs, whole.train_inputs[whole.owner_rows()[1]])
-    assert own.classes == 4
 
 
 @pytest.mark.parametrize(

@@ -118,19 +118,13 @@ def test_a_sample_is_shared_only_as_often_as_its_label_ran_out(devices: int, sam
         assert np.bincount(held.ravel(), minlength=1).max() <= passes
 
 
-def test_a_new_pass_is_shuffled_anew() -> None:
+def test_one_label_chooses_equally_often_shuffles_anew_and_skips_what_is_not_there() -> None:
     rows = one_label(np.zeros(100, np.uint8), 2, 100, np.random.default_rng(0))
     assert sorted(rows[0]) == sorted(rows[1])
     assert rows[0].tolist() != rows[1].tolist()
-
-
-def test_one_label_chooses_every_label_about_equally_often() -> None:
     labels = shuffled_labels(10, 50)
     chosen = labels[one_label(labels, 10_000, 1, np.random.default_rng(0))[:, 0]]
     assert np.abs(np.bincount(chosen) - 1000).max() < 150
-
-
-def test_one_label_passes_over_labels_that_do_not_occur() -> None:
     labels = np.repeat(np.array([3, 200], np.uint8), 20)
     chosen = labels[one_label(labels, 50, 5, np.random.default_rng(0))]
     assert set(chosen.ravel().tolist()) == {3, 200}
@@ -149,32 +143,25 @@ def test_k_labels_gives_each_device_that_many_labels_evenly(
         assert counts.max() - counts.min() <= 1
 
 
-def test_a_small_concentration_gives_nearly_one_label() -> None:
+def test_concentrations_lead_from_one_label_to_the_whole_mixture() -> None:
     labels = shuffled_labels(10, 100)
     rows = dirichlet(labels, 100, 50, np.random.default_rng(0), concentration=1e-3)
     most = [np.bincount(held).max() for held in labels[rows]]
     assert np.mean(most) > 49
-
-
-def test_a_large_concentration_gives_nearly_equal_labels() -> None:
     labels = shuffled_labels(10, 1000)
     rows = dirichlet(labels, 10, 1000, np.random.default_rng(0), concentration=1e6)
     counts = np.array([np.bincount(held, minlength=10) for held in labels[rows]])
     assert np.abs(counts - 100).max() < 50
+    counts = [
+        np.bincount(held, minlength=10) for held in labels[iid(labels, 10, 1000, np.random.default_rng(0))]
+    ]
+    assert np.abs(np.array(counts) - 100).max() < 50
 
 
 @given(concentration=st.floats(1e-300, 1e300), seed=seeds)
 def test_every_concentration_that_is_allowed_works(concentration: float, seed: int) -> None:
     rows = dirichlet(shuffled_labels(4, 10), 5, 10, np.random.default_rng(seed), concentration=concentration)
     assert rows.shape == (5, 10)
-
-
-def test_iid_gives_every_device_about_the_whole_mixture() -> None:
-    labels = shuffled_labels(10, 1000)
-    counts = [
-        np.bincount(held, minlength=10) for held in labels[iid(labels, 10, 1000, np.random.default_rng(0))]
-    ]
-    assert np.abs(np.array(counts) - 100).max() < 50
 
 
 def test_ten_thousand_devices_take_less_than_a_second() -> None:
@@ -278,15 +265,12 @@ def test_devices_may_hold_different_numbers_of_samples(
     assert all(own.dtype == np.int32 and len(set(own.tolist())) == len(own) for own in rows)
 
 
-def test_equal_numbers_one_by_one_are_the_same_as_one_number() -> None:
+def test_numbers_one_by_one_may_be_equal_or_below_the_labels() -> None:
     labels = shuffled_labels(4, 12)
     for partition in UNEQUAL:
         one = partition(labels, 5, 6, np.random.default_rng(0))
         listed = partition(labels, 5, [6] * 5, np.random.default_rng(0))
         np.testing.assert_array_equal(np.stack(one), np.stack(listed))
-
-
-def test_a_device_with_fewer_samples_than_labels_has_fewer_labels() -> None:
     labels = shuffled_labels(5, 12)
     few, many = label_divisions.k_labels(labels, 2, [2, 9], np.random.default_rng(0), labels_per_device=3)
     assert len(set(labels[few].tolist())) == 2
@@ -330,7 +314,7 @@ def owned(counts: list[int]) -> Dataset:
     return Dataset("owned", inputs, targets, inputs, targets, classes=2, owners=owners)
 
 
-def test_each_owner_is_a_device() -> None:
+def test_each_owner_is_a_device_or_the_seed_chooses() -> None:
     dataset = owned([3, 1, 5])
     assert dataset.owners is not None
     rows = natural(dataset, 3, np.random.default_rng(0))
@@ -338,22 +322,13 @@ def test_each_owner_is_a_device() -> None:
     for owner, own in enumerate(rows):
         assert (dataset.owners[own] == owner).all()
         assert own.dtype == np.int32
-
-
-def test_of_more_owners_the_seed_chooses_some() -> None:
     dataset = owned([*range(1, 41)])
     first, again, other = (natural(dataset, 10, np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert [len(own) for own in first] == [len(own) for own in again]
     assert [len(own) for own in first] != [len(own) for own in other]
     assert len(np.unique(np.concatenate(first))) == sum(map(len, first))
-
-
-def test_more_devices_than_owners_are_refused_with_the_number() -> None:
     with pytest.raises(InputError, match="at most 3") as refused:
         natural(owned([3, 1, 5]), 4, np.random.default_rng(0))
     assert refused.value.parameter == "devices"
-
-
-def test_owners_must_be_known() -> None:
     with pytest.raises(DataError, match="owners"):
         natural(load_mnist(), 4, np.random.default_rng(0))

@@ -16,7 +16,7 @@ def small(samples: int) -> Dataset:
     return Dataset("small", inputs, targets, inputs, targets, classes=2)
 
 
-def test_sizes_by_a_power_law_are_powers_of_the_device_number() -> None:
+def test_sizes_by_power_law_or_log_normal_are_those_of_the_formulas() -> None:
     squares = np.asarray(PowerLawSizes(samples_per_device=386, size_power=2).draw(10, draw()))
     assert squares.sum() == 3860
     assert np.allclose(squares, np.arange(1, 11) ** 2 * 10, atol=10)
@@ -24,16 +24,10 @@ def test_sizes_by_a_power_law_are_powers_of_the_device_number() -> None:
     assert falling.sum() == 1000
     assert (np.diff(falling) <= 0).all()
     assert set(np.asarray(PowerLawSizes(size_power=0).draw(7, draw()))) == {250}
-
-
-def test_log_normal_sizes_have_the_deviation_of_the_logarithm() -> None:
     sizes = np.asarray(LognormalSizes(samples_per_device=1000, size_sigma=0.5).draw(4000, draw()))
     assert sizes.sum() == 4_000_000
     assert np.log(sizes).std() == pytest.approx(0.5, abs=0.02)
     assert np.asarray(LognormalSizes(size_sigma=100).draw(10, draw())).min() == 1
-
-
-def test_devices_hold_what_was_drawn() -> None:
     rows = Iid(sizes=PowerLawSizes(samples_per_device=20, size_power=1))(small(100), 4, draw())
     assert [len(own) for own in rows] == [9, 16, 24, 31]
     with pytest.raises(InputError, match=r"size_power = 9.*closer to 0.*device 4 would hold"):

@@ -47,16 +47,15 @@ def test_the_first_slot_with_enough_is_found(harvest: dict[str, Any], needed: in
     assert ledger.first_slot(1, needed * NANOJOULES, 3) == expected
 
 
-def test_a_harvest_with_probability_comes_that_often() -> None:
+def test_a_battery_pays_what_it_holds_and_harvests_as_often_as_said() -> None:
     batteries = Batteries(**USUAL, harvest=(1.0,), probability=0.3)
     share = (batteries.harvested(2, 0, 100_000) > 0).mean()
     assert share == pytest.approx(0.3, abs=5 * (0.3 * 0.7 / 100_000) ** 0.5)
-
-
-def test_a_battery_never_pays_what_it_does_not_hold() -> None:
     ledger = Ledger(Batteries(**USUAL), 1)
     with pytest.raises(AssertionError):
         ledger.pay(1, 11 * NANOJOULES, 0)
+    with pytest.raises(InputError):
+        Fleet(compute_slots=(1,) * 3, link_slots=(1,) * 3, batteries=Batteries(**USUAL, harvest=(1.0, 2.0)))
 
 
 @pytest.mark.parametrize(
@@ -77,11 +76,6 @@ def test_nonsense_is_refused(changes: dict[str, Any], parameter: str) -> None:
     with pytest.raises(InputError) as caught:
         Batteries(**USUAL | changes)
     assert caught.value.parameter == parameter
-
-
-def test_lists_have_one_number_or_one_for_each_device() -> None:
-    with pytest.raises(InputError):
-        Fleet(compute_slots=(1,) * 3, link_slots=(1,) * 3, batteries=Batteries(**USUAL, harvest=(1.0, 2.0)))
 
 
 def test_options_make_batteries() -> None:
@@ -105,9 +99,7 @@ def test_options_make_batteries() -> None:
     [
         ({"harvest_joules": 1.0}, "harvest_joules"),
         ({"battery_joules": 1.0}, "computing_joules"),
-        ({"battery_joules": -1.0, "computing_joules": 1.0}, "battery_joules"),
         ({"battery_joules": 1.0, "battery_initial": 2.0, "computing_joules": 1.0}, "battery_initial"),
-        ({"battery_joules": 1.0, "computing_joules": -2.0}, "computing_joules"),
         ({"battery_joules": 1.0, "computing_joules": 1.0, "harvest_probability": 0.5}, "harvest_probability"),
         ({"battery_joules": 1.0, "device_battery_joules": (1.0,) * 3}, "battery_joules"),
         ({"device_battery_joules": (1.0, 2.0), "computing_joules": 1.0}, "device_battery_joules"),

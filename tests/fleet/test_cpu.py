@@ -6,20 +6,14 @@ from slotwise.fleet.cpu import cpu_training
 USUAL = {"samples": 320, "cycles_per_sample": 2e6, "hertz": 1e9, "kappa": 1e-28, "slot_seconds": 0.1}
 
 
-def test_time_and_energy_follow_from_the_cycles() -> None:
+def test_time_and_energy_follow_exactly_from_cycles_and_speed() -> None:
     found = cpu_training(**USUAL)  # 6.4e8 cycles: 0.64 s, and 1e-28 · 1e18 J each
     assert found.slots == 7
     assert found.joules == pytest.approx(0.064)
     assert found.joules_per_slot == pytest.approx(0.064 / 7)
-
-
-def test_a_faster_cpu_takes_less_time_and_more_energy() -> None:
     slow, fast = (cpu_training(**USUAL | {"hertz": hertz}) for hertz in (1e9, 2e9))
     assert fast.slots == 4
     assert fast.joules == pytest.approx(4 * slow.joules)
-
-
-def test_whole_slots_are_exact() -> None:
     assert cpu_training(**USUAL | {"samples": 7, "cycles_per_sample": 1e7, "slot_seconds": 0.07}).slots == 1
 
 

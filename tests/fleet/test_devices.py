@@ -31,27 +31,20 @@ def refusal(path: Path, **options: int) -> str:
     return str(caught.value).replace(str(path), path.name)
 
 
-def test_speeds_alone_are_a_fleet(write: Write) -> None:
+def test_speeds_links_and_absences_are_read_in_any_order(write: Write) -> None:
     fleet = read_fleet(write("device,compute_slots\n1,50\n2,80\n"))
     assert fleet == Fleet(compute_slots=(50, 80), link_slots=(1, 1))
-
-
-def test_links_and_absences_are_read(write: Write) -> None:
     text = "device,compute_slots,link_slots,leaves,returns\n1,50,2,,\n2,80,3,100,200\n3,10,1,0,\n"
     assert read_fleet(write(text)) == Fleet(
         compute_slots=(50, 80, 10),
         link_slots=(2, 3, 1),
         absences=(Absence(2, 100, 200), Absence(3, 0, None)),
     )
-
-
-def test_links_that_are_not_in_the_file_are_the_given_ones(write: Write) -> None:
     assert read_fleet(write("device,compute_slots\n1,50\n"), link_slots=4).link_slots == (4,)
-
-
-def test_rows_and_columns_may_come_in_any_order(write: Write) -> None:
     fleet = read_fleet(write("link_slots,compute_slots,device\n3,30,3\n1,10,1\n2,20,2\n"))
     assert fleet == Fleet(compute_slots=(10, 20, 30), link_slots=(1, 2, 3))
+    text = "device,compute_slots,uplink_loss\n1,50,0.25\n2,80,\n3,10,1e-3\n"
+    assert read_fleet(write(text)).device_uplink_loss == (0.25, 0.0, 0.001)
 
 
 @pytest.mark.parametrize(
@@ -136,22 +129,14 @@ def test_a_row_of_another_length_is_refused(write: Write, row: str, count: int) 
     assert refusal(write(text)) == f"fleet.csv, row 4: {count} fields: must be 2, one a column"
 
 
-def test_a_missing_device_is_named(write: Write) -> None:
-    message = "fleet.csv, row 4, column device: 4: must be 1 to 3, each once, and 2 is missing"
-    assert refusal(write("device,compute_slots\n1,5\n3,5\n4,5\n")) == message
-
-
 @pytest.mark.parametrize("devices", [1, 3])
 def test_another_number_of_devices_than_asked_for_is_refused(write: Write, devices: int) -> None:
     path = write("device,compute_slots\n1,5\n2,5\n")
     assert refusal(path, devices=devices) == f"fleet.csv: 2 devices: must be {devices}"
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.csv") == "cannot read none.csv: No such file or directory"
-
-
-def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     path = tmp_path / "fleet.csv"
     path.write_bytes(b"\xff\xfe\x00d")
     assert refusal(path).startswith("fleet.csv: not a CSV file: ")
@@ -164,31 +149,19 @@ def test_broken_quotes_are_told(write: Write, text: str) -> None:
     assert "\n" not in line
 
 
-def test_every_refusal_is_one_line_whatever_the_file_holds(write: Write) -> None:
+def test_every_refusal_is_one_short_line_whatever_the_file_holds(write: Write) -> None:
     message = "column compute_slots: 5 6: must be a whole number from 1 to 1,000,000,000"
     assert refusal(write('device,compute_slots\n1,"5\n6"\n')) == f"fleet.csv, row 3, {message}"
-
-
-def test_every_refusal_is_short_whatever_the_file_holds(write: Write) -> None:
     assert len(refusal(write(f"device,compute_slots\n1,{'9' * 10_000}\n"))) < 150
     assert len(refusal(write(f"device,compute_slots,{'x' * 10_000}\n"))) < 160
-
-
-def test_the_given_links_must_be_whole_slots(write: Write) -> None:
-    with pytest.raises(InputError, match="link_slots = 0: must be a whole number of at least 1"):
-        read_fleet(write("device,compute_slots\n1,5\n"), link_slots=0)
-
-
-def test_what_a_terminal_cannot_show_is_not_repeated(write: Write) -> None:
     message = "fleet.csv, row 2, column compute_slots"
     refused = refusal(write("device,compute_slots\n1,\x1b[2J5\n"))
     assert refused.startswith(message)
     assert refused.isprintable()
-
-
-def test_losses_of_uplinks_are_read_and_an_empty_one_is_none(write: Write) -> None:
-    text = "device,compute_slots,uplink_loss\n1,50,0.25\n2,80,\n3,10,1e-3\n"
-    assert read_fleet(write(text)).device_uplink_loss == (0.25, 0.0, 0.001)
+    message = "fleet.csv, row 4, column device: 4: must be 1 to 3, each once, and 2 is missing"
+    assert refusal(write("device,compute_slots\n1,5\n3,5\n4,5\n")) == message
+    with pytest.raises(InputError, match="link_slots = 0: must be a whole number of at least 1"):
+        read_fleet(write("device,compute_slots\n1,5\n"), link_slots=0)
 
 
 @pytest.mark.parametrize("loss", ["1", "-0.5", "nan", "often"])

@@ -46,27 +46,18 @@ def test_a_device_s_speed_does_not_depend_on_how_many_there_are(
     assert large[:few] == small
 
 
-def test_another_seed_gives_another_fleet() -> None:
+def test_seeds_and_purposes_are_drawn_apart() -> None:
     one, other = (draw_slots(Uniform(1, 100), 20, seed=seed) for seed in (0, 1))
     assert one != other
-
-
-def test_links_are_drawn_apart_from_speeds() -> None:
     compute, link = (draw_slots(Uniform(1, 100), 20, of=of) for of in ("compute", "link"))  # type: ignore[arg-type]
     assert compute != link
 
 
-def test_constant_is_the_same_for_all() -> None:
+def test_constant_and_uniform_are_as_their_formulas_say() -> None:
     assert draw_slots(Constant(7), 3) == (7, 7, 7)
-
-
-def test_uniform_reaches_both_ends_and_all_between_about_equally_often() -> None:
     counts = Counter(draw_slots(Uniform(3, 6), MANY))
     assert sorted(counts) == [3, 4, 5, 6]
     assert all(900 < count < 1100 for count in counts.values())  # 1000 each, deviation 27
-
-
-def test_uniform_by_hand() -> None:
     assert [Uniform(3, 6)(number) for number in (0.0, 0.24, 0.25, 0.5, 0.75, ALMOST_1)] == [3, 3, 4, 5, 6, 6]
 
 
@@ -74,18 +65,9 @@ def test_lognormal_has_its_median_and_its_deviations() -> None:
     # One deviation above the median, at 0.8413447, it is e^sigma times it; one below, as many times less.
     draw = Lognormal(1000, 0.5)
     assert [draw(number) for number in (0.15865525, 0.5, 0.84134475)] == [607, 1000, 1649]
-
-
-def test_lognormal_without_deviation_is_the_median() -> None:
     assert draw_slots(Lognormal(50, 0), 4) == (50, 50, 50, 50)
-
-
-def test_half_of_the_devices_are_faster_than_the_median() -> None:
     faster = sum(drawn < 1000 for drawn in draw_slots(Lognormal(1000, 1), MANY))
     assert 1850 < faster < 2150  # 2000, deviation 32
-
-
-def test_two_classes_have_about_the_share_of_slow_ones() -> None:
     counts = Counter(draw_slots(TwoClasses(10, 80, 0.25), MANY))
     assert sorted(counts) == [10, 80]
     assert 860 < counts[80] < 1140  # 1000, deviation 27
@@ -108,10 +90,14 @@ def test_the_numbers_are_the_ones_of_earlier_versions() -> None:
     )
 
 
-def test_a_huge_mean_is_as_good_as_for_good() -> None:
+def test_absences_make_a_fleet_and_a_huge_mean_is_as_good_as_for_good() -> None:
     assert random_absences(20, 1000, mean_present=1e308, mean_away=1e308) == ()
     found = random_absences(20, 1000, mean_present=30, mean_away=1e308)
     assert {absence.returns for absence in found} == {None}
+    absences = random_absences(5, 1000, mean_present=30, mean_away=10, seed=3)
+    fleet = Fleet(compute_slots=(4,) * 5, link_slots=(1,) * 5, absences=absences)
+    assert fleet.absences == absences
+    assert {absence.device for absence in absences} == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize(
@@ -182,13 +168,6 @@ def test_a_text_with_a_number_out_of_range_says_which() -> None:
     assert str(caught.value) == (
         "compute = uniform:-3:9: must be one whose low is a whole number of at least 1"
     )
-
-
-def test_absences_make_a_fleet() -> None:
-    absences = random_absences(5, 1000, mean_present=30, mean_away=10, seed=3)
-    fleet = Fleet(compute_slots=(4,) * 5, link_slots=(1,) * 5, absences=absences)
-    assert fleet.absences == absences
-    assert {absence.device for absence in absences} == {1, 2, 3, 4, 5}
 
 
 @given(st.integers(0, 999), st.integers(1, 8), st.integers(1, 300), st.integers(0, 300))

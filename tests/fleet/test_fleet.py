@@ -97,33 +97,27 @@ def test_absences_of_one_device_have_a_slot_between_them(second: tuple[int, ...]
         fleet(absences=[(1, 5, 10), second])
 
 
-def test_nobody_leaves_after_leaving_for_good() -> None:
+def test_absences_are_kept_in_order_and_split_no_slot() -> None:
     with pytest.raises(InputError, match="one after another"):
         fleet(absences=[(1, 5), (1, 20, 30)])
-
-
-def test_absences_are_kept_in_order_of_time() -> None:
     given_so = [(2, 9, 12), (1, 5), (2, 0, 3)]
     assert fleet(absences=given_so).absences == (Absence(2, 0, 3), Absence(1, 5), Absence(2, 9, 12))
     assert fleet(absences=given_so).absences_of[2] == [Absence(2, 0, 3), Absence(2, 9, 12)]
     assert fleet(absences=given_so).absent_at_first == {2}
-
-
-def test_leaving_within_an_uplink_means_between_its_slots() -> None:
     leaving = fleet(absences=[(1, 5, 8)])
     spans = [(2, 5), (5, 9), (4, 6), (2, 9)]
     assert [leaving.leaves_within(1, *span) for span in spans] == [False, False, True, True]
     assert not leaving.leaves_within(2, 4, 6)
 
 
-def test_numpy_integers_will_do() -> None:
+def test_numpy_integers_will_do_and_a_dictionary_gives_the_fleet_back() -> None:
     slots = np.array([4, 6, 8])
     assert fleet(compute_slots=slots) == fleet()
     assert {type(number) for number in fleet(compute_slots=slots).compute_slots} == {int}
-
-
-def test_without_jitter_every_training_takes_the_same() -> None:
     assert [fleet().slots_of_training(2, training) for training in range(5)] == [6] * 5
+    whole = fleet(jitter=0.2, uplink_loss=0.1, retransmission="at-once", absences=[(1, 0, 4), (2, 9)], seed=7)
+    assert Fleet.from_dict(whole.as_dict()) == whole
+    assert Fleet.from_dict({"compute_slots": [4, 6, 8], "link_slots": [1, 1, 2]}) == fleet()
 
 
 @given(jitter=st.floats(0.01, 0.99), seed=st.integers(0, 99), slots=st.integers(1, 1000))
@@ -134,14 +128,11 @@ def test_jitter_stays_within_its_share_and_above_nothing(jitter: float, seed: in
     assert max(drawn) <= jittery.without_faults().compute_slots[0]
 
 
-def test_losses_are_as_many_as_their_probability_says() -> None:
+def test_chance_is_even_and_a_function_of_seed_device_and_number() -> None:
     lossy = fleet(uplink_loss=0.2, seed=5)
     lost = sum(lossy.loses(device, attempt) for device in (1, 2, 3) for attempt in range(10_000))
     assert abs(lost / 30_000 - 0.2) < 0.01
     assert not any(fleet().loses(1, attempt) for attempt in range(100))
-
-
-def test_chance_is_a_function_of_seed_device_and_number() -> None:
     one, other = fleet(uplink_loss=0.5, jitter=0.9, seed=1), fleet(uplink_loss=0.5, jitter=0.9, seed=2)
 
     def drawn(of: Fleet) -> list[tuple[bool, int]]:
@@ -150,15 +141,6 @@ def test_chance_is_a_function_of_seed_device_and_number() -> None:
     assert drawn(one) == drawn(one)
     assert drawn(one) != drawn(other)
     assert len({tuple(drawn(one)[i : i + 50]) for i in (0, 50, 100)}) == 3
-
-
-def test_chance_is_spread_evenly() -> None:
     tenths = Counter(int(10 * chance(3, 1, device, i)) for device in range(100) for i in range(100))
     assert set(tenths) == set(range(10))
     assert all(abs(count - 1000) < 150 for count in tenths.values())
-
-
-def test_a_fleet_comes_back_from_its_dictionary() -> None:
-    whole = fleet(jitter=0.2, uplink_loss=0.1, retransmission="at-once", absences=[(1, 0, 4), (2, 9)], seed=7)
-    assert Fleet.from_dict(whole.as_dict()) == whole
-    assert Fleet.from_dict({"compute_slots": [4, 6, 8], "link_slots": [1, 1, 2]}) == fleet()

@@ -176,15 +176,12 @@ def test_going_on_from_any_checkpoint_ends_the_same(
         assert np.array_equal(resumed.model, straight.model)
 
 
-def test_updates_that_are_all_equally_old_give_the_mean_s_models_to_the_bit(least_squares: MakeTask) -> None:
+def test_rules_differ_except_on_updates_that_are_all_equally_old(least_squares: MakeTask) -> None:
     # N divisible by S: every update of a round is min(k, d*) rounds old.
     task = least_squares(6, 1)
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=20)
     weighted = models_of(timeline, task, aggregation=StalenessWeightedMean(Polynomial(3)))
     assert same(weighted, models_of(timeline, task))
-
-
-def test_aggregations_differ(least_squares: MakeTask) -> None:
     # Otherwise the tests above would compare constants. 12 devices in rounds of 5: staleness is mixed.
     task = least_squares(12, 1)
     timeline = simulate(Scenario(devices=12, group_size=5, compute_slots=2), "async", rounds=20)

@@ -62,33 +62,9 @@ def test_noise_is_as_large_as_the_scale_says_and_new_in_every_training() -> None
     assert sent(task, device, 7).tobytes() == noises[7].tobytes()
 
 
-def test_sample_counts_pass_through() -> None:
+def test_everything_else_passes_through_and_without_an_attack_nobody_attacks() -> None:
     assert attacked(attack="noise").sample_count(3) == 30
-
-
-def test_without_an_attack_there_are_no_attackers() -> None:
     assert NoAttack().attackers(DEVICES, 0) == ()
-
-
-@pytest.mark.parametrize(
-    ("options", "parameter"),
-    [
-        ({"attack": "rumour"}, "attack"),
-        ({"attack": "noise", "attack_share": 0}, "attack_share"),
-        ({"attack": "noise", "attack_share": 1.5}, "attack_share"),
-        ({"attack": "noise", "attack_scale": 0}, "attack_scale"),
-        ({"attack": "noise", "attack_scale": float("inf")}, "attack_scale"),
-        ({"attack": "none", "attack_share": 0.5}, "attack_share"),
-        ({"attack": "none", "attack_scale": 5}, "attack_scale"),
-    ],
-)
-def test_bad_options_are_named(options: dict[str, object], parameter: str) -> None:
-    with pytest.raises(InputError) as caught:
-        choose(ATTACK, options)
-    assert caught.value.parameter == parameter
-
-
-def test_a_share_of_less_than_a_device_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         Noise(share=0.01).attackers(DEVICES, 0)
     assert caught.value.parameter == "attack_share"

@@ -189,7 +189,7 @@ def test_several_trainings_in_one_call_are_those_one_by_one() -> None:
     assert [update.tobytes() for update in together[1]] == alone[1:3]
 
 
-def test_a_live_device_uses_every_sample_once_in_each_epoch(tmp_path) -> None:
+def test_a_live_device_uses_every_sample_once_in_each_epoch_as_the_simulator_does(tmp_path) -> None:
     held, used = samples(), Counter[tuple[int, int, int]]()
     options = {"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60, "task": "tasks:make"}
     config = RunConfig.from_options({**options, "local_epochs": 2, "batch_size": 4})
@@ -199,15 +199,12 @@ def test_a_live_device_uses_every_sample_once_in_each_epoch(tmp_path) -> None:
     outcome = serve_in_memory(tmp_path / "run", config=config, task=task.count_in(used), clip_norm="off")
     assert_each_once(used, held, epochs=2)
     assert outcome.state.models[plan.rounds].tobytes() == models[plan.rounds].tobytes()
-
-
-def test_a_live_device_changes_its_batches_as_the_simulator_does(tmp_path) -> None:
     own = {"devices": 3, "group_size": 1, "device_samples": [10, 70, 300], "deadline": 60}
     work = {"batch_size": "4@0, 16@30", "local_steps": 2, "samples_per_slot": 4, "network": "logistic"}
     config = RunConfig.from_options({**own, **work, "schedule": "async"})
     task, plan = build_task(config), config.simulate()
     models = simulated_models(plan, task)
-    outcome = serve_in_memory(tmp_path / "run", config=config, task=task, clip_norm="off")
+    outcome = serve_in_memory(tmp_path / "changing", config=config, task=task, clip_norm="off")
     assert outcome.state.models[plan.rounds].tobytes() == models[plan.rounds].tobytes()
 
 
@@ -230,12 +227,9 @@ def test_a_wrong_number_of_batches_is_refused(options: dict[str, Any], error: ty
         LocalTraining(**options)
 
 
-def test_a_device_without_a_whole_batch_is_refused_if_short_batches_are_dropped() -> None:
+def test_batches_that_a_task_or_device_cannot_have_are_refused() -> None:
     training = LocalTraining(local_epochs=1, last_batch="dropped", batch_size=4)  # type: ignore[call-arg]
     with pytest.raises(InputError, match="last_batch = dropped: must be short: device 1 holds 3 samples"):
         CnnTask(samples(), NETWORKS["dense"], training)
-
-
-def test_a_task_that_asks_for_steps_is_refused_with_epochs() -> None:
     with pytest.raises(UserError, match="local_epochs"):
         LocalTraining(local_epochs=1).local_steps  # type: ignore[call-arg]  # noqa: B018

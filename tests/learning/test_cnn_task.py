@@ -66,28 +66,33 @@ def test_one_two_and_four_workers_agree_to_the_bit(task: CnnTask) -> None:
     assert result(one) == result(two) == result(four)
 
 
-def test_training_lowers_the_loss(task: CnnTask) -> None:
+def test_training_lowers_the_loss_from_the_logarithm_of_ten(task: CnnTask) -> None:
     timeline = simulate(Scenario(devices=6, group_size=6, compute_slots=2), "sync", rounds=40)
     first, *_, last = train(timeline, task, workers=2).points
     assert last.loss < 0.8 * first.loss
+    nothing: Evaluation = task.evaluate(np.zeros_like(task.initial_model()))
+    assert nothing.loss == pytest.approx(np.log(10), rel=1e-6)
+    # A network whose last bias decides everything says 7 to every image.
+    model = np.zeros_like(task.initial_model())
+    model[-3] = 1.0
+    sevens = int((task.samples.dataset.test_targets == 7).sum())
+    assert task.evaluate(model).accuracy == sevens / 10_000
 
 
-def test_an_update_is_one_of_its_device_and_of_its_training(task: CnnTask) -> None:
+def test_an_update_is_one_of_its_device_and_training_and_leaves_its_model(task: CnnTask) -> None:
     model = task.initial_model()
     updates = [task.local_update(model, TrainingStart(*which)) for which in ((1, 0), (1, 0), (2, 0), (1, 1))]
     assert np.array_equal(updates[0], updates[1])
     assert not np.array_equal(updates[0], updates[2])
     assert not np.array_equal(updates[0], updates[3])
-
-
-def test_an_update_leaves_the_model_it_started_on(task: CnnTask) -> None:
-    model = task.initial_model()
     before = model.copy()
     task.local_update(model, TrainingStart(1, 0))
     assert np.array_equal(model, before)
 
 
-def test_the_mean_update_is_the_sum_over_the_steps(samples: DeviceSamples, task: CnnTask) -> None:
+def test_updates_are_sums_or_means_of_gradients_at_the_step_size(
+    samples: DeviceSamples, task: CnnTask
+) -> None:
     mean = CnnTask(
         samples, SMALL, LocalTraining(local_steps=2, batch_size=16, learning_rate=0.05, update="mean")
     )
@@ -96,9 +101,6 @@ def test_the_mean_update_is_the_sum_over_the_steps(samples: DeviceSamples, task:
         mean.local_update(model, TrainingStart(3, 0)),
         task.local_update(model, TrainingStart(3, 0)) / np.float32(2),
     )
-
-
-def test_one_step_is_the_step_size_times_the_gradient_at_the_start(samples: DeviceSamples) -> None:
     # The gradient by central differences along the update itself: −f'(u/|u|) · eta = |u|.
     training = LocalTraining(local_steps=1, batch_size=40, learning_rate=0.01)
     task = CnnTask(samples, SMALL, training)
@@ -108,34 +110,14 @@ def test_one_step_is_the_step_size_times_the_gradient_at_the_start(samples: Devi
     step = np.float32(1e-2 / norm(update)) * update
     slope = (alone.evaluate(model + step).loss - alone.evaluate(model - step).loss) / (2 * norm(step))
     assert norm(update) == pytest.approx(training.learning_rate * slope, rel=2e-2)
-
-
-def test_the_scale_of_the_inputs_matters(samples: DeviceSamples, task: CnnTask) -> None:
     unit = CnnTask(samples, SMALL, SGD, offset=(0.0,), scale=(1.0,))
-    model = task.initial_model()
     assert np.array_equal(model, unit.initial_model())
     assert task.evaluate(model).loss != unit.evaluate(model).loss
-
-
-def test_a_device_with_fewer_samples_than_the_batch_size_trains(samples: DeviceSamples) -> None:
     few = DeviceSamples(samples.dataset, [own[:3] for own in samples.rows])
     update = CnnTask(few, SMALL, LocalTraining(local_steps=2, batch_size=64)).local_update(
         CnnTask(few, SMALL, SGD).initial_model(), TrainingStart(1, 0)
     )
     assert norm(update) > 0
-
-
-def test_accuracy_is_over_all_test_images(task: CnnTask) -> None:
-    # A network whose last bias decides everything says 7 to every image.
-    model = np.zeros_like(task.initial_model())
-    model[-3] = 1.0
-    sevens = int((task.samples.dataset.test_targets == 7).sum())
-    assert task.evaluate(model).accuracy == sevens / 10_000
-
-
-def test_the_loss_of_a_model_that_knows_nothing_is_the_logarithm_of_ten(task: CnnTask) -> None:
-    nothing: Evaluation = task.evaluate(np.zeros_like(task.initial_model()))
-    assert nothing.loss == pytest.approx(np.log(10), rel=1e-6)
 
 
 def test_the_named_arrays_are_the_vector_in_its_order(task: CnnTask) -> None:

@@ -54,20 +54,14 @@ def test_the_round_is_named_and_the_message_says_what_to_try(task: Task, poison:
     assert all(name in str(error) for name in ("round 3", "model", "learning_rate", "local_steps"))
 
 
-def test_the_models_and_points_before_are_kept(task: Task) -> None:
+def test_models_before_are_kept_and_large_numbers_or_losses_end_the_run(task: Task) -> None:
     error = diverged(Poisoned(task, float("nan")), evaluate_every=1)
     undisturbed = train(TIMELINE, task, evaluate_every=1)
     assert error.history.rounds == 3
     assert error.history.points == undisturbed.points[:4]
     assert finite(error.history)
-
-
-def test_numbers_too_large_for_float32_are_told_without_a_warning(task: Task) -> None:
     error = diverged(Poisoned(task, 3e38), aggregation=lambda model, updates: model - updates[0].update * 2)
     assert error.round == 3
-
-
-def test_a_loss_that_is_not_finite_ends_the_run_too(task: Task) -> None:
     error = diverged(Poisoned(task, bad_loss_from=4), evaluate_every=1)
     assert error.round == 4
     assert "the loss is not finite" in str(error)

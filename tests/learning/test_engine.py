@@ -207,12 +207,16 @@ def test_idfl_without_delay_is_async(case: Case, least_squares: MakeTask) -> Non
     assert same(delayed, asynchronously)
 
 
-def test_a_delay_changes_the_model(least_squares: MakeTask) -> None:
+def test_the_reference_yields_the_initial_model_first_and_a_delay_changes_it(least_squares: MakeTask) -> None:
     # Otherwise the tests above would compare constants.
     scenario = Scenario(devices=6, group_size=2, compute_slots=2)
     task = least_squares(6, 0)
     models = [train(simulate(scenario, "idfl", delay=a, rounds=9), task).model.tolist() for a in range(3)]
     assert len({tuple(model) for model in models}) == 3
+    task = least_squares(2, 0)
+    scenario = Scenario(devices=2, group_size=1, compute_slots=1)
+    models: Iterator[Vector] = asynchronous(scenario, task, 1)
+    assert np.array_equal(next(models), task.initial_model())
 
 
 @pytest.fixture
@@ -227,44 +231,34 @@ def run(least_squares: MakeTask) -> Callable[..., History]:
 
 
 def test_an_early_end_has_the_rounds_and_points_of_the_whole_run_up_to_there(
-    run: Callable[..., History],
+    run: Callable[..., History], least_squares: MakeTask
 ) -> None:
     whole = run(evaluate_every=4)
     part = run(evaluate_every=4, observer=Recorder(stop_after=6))
     assert part.rounds == 6
     assert part.points == tuple(point for point in whole.points if point.round <= 6)
-
-
-def test_an_end_before_the_first_round_keeps_the_first_model_and_its_point(
-    run: Callable[..., History], least_squares: MakeTask
-) -> None:
     history = run(observer=Recorder(stop_after=0))
     assert history.rounds == 0
     assert [point.round for point in history.points] == [0]
     assert np.array_equal(history.model, least_squares(6, 0).initial_model())
 
 
-def test_the_observer_is_told_every_round_and_point_in_order(run: Callable[..., History]) -> None:
+def test_the_observer_and_the_columns_of_a_history_have_every_round_and_point(
+    run: Callable[..., History],
+) -> None:
     recorder = Recorder()
     history = run(evaluate_every=1, workers=3, observer=recorder)
     assert recorder.rounds == list(range(10))
     assert tuple(recorder.points) == history.points
     assert [point.round for point in history.points] == list(range(11))
-
-
-def test_a_history_has_every_point_up_to_its_round(least_squares: MakeTask) -> None:
-    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=10)
-    for history in histories(timeline, least_squares(6, 0), evaluate_every=1, workers=3):
-        assert history.round.tolist() == list(range(history.rounds + 1))
-
-
-def test_the_columns_of_a_history_are_arrays(run: Callable[..., History]) -> None:
     history = run(evaluate_every=4)
     assert history.slot.tolist() == [point.slot for point in history.points]
     assert history.round.tolist() == [point.round for point in history.points]
     assert history.loss.tolist() == [point.loss for point in history.points]
     assert history.accuracy.tolist() == [point.accuracy for point in history.points]
     assert [column.dtype for column in (history.slot, history.loss)] == [np.int64, np.float64]
+    finished = run(evaluate_every=3)
+    assert same(run(evaluate_every=3, resume=finished), finished)
 
 
 def test_a_caller_may_drive_the_rounds_and_stop_anywhere(least_squares: MakeTask) -> None:
@@ -285,19 +279,13 @@ def test_a_caller_may_drive_the_rounds_and_stop_anywhere(least_squares: MakeTask
     )
 
 
-def test_a_finished_run_is_resumed_into_itself(run: Callable[..., History]) -> None:
-    finished = run(evaluate_every=3)
-    assert same(run(evaluate_every=3, resume=finished), finished)
-
-
-def test_points_have_the_slot_and_staleness_of_their_round(run: Callable[..., History]) -> None:
+def test_points_have_slot_staleness_and_evaluation_of_their_models(
+    run: Callable[..., History], least_squares: MakeTask
+) -> None:
     # The worked example: rounds end at slots 5, 8, 11, … and the oldest update is min(k, 2) rounds old.
     points = run(evaluate_every=1).points
     assert [point.slot for point in points[:5]] == [0, 5, 8, 11, 14]
     assert [point.staleness for point in points[:5]] == [0, 0, 1, 2, 2]
-
-
-def test_points_are_evaluations_of_their_models(least_squares: MakeTask) -> None:
     task = least_squares(6, 0)
     scenario = Scenario(devices=6, group_size=2, compute_slots=2)
     history = train(simulate(scenario, "async", rounds=8), task, evaluate_every=1, workers=2)
@@ -322,13 +310,6 @@ def test_an_error_of_the_task_comes_through(least_squares: MakeTask) -> None:
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=10)
     with pytest.raises(RuntimeError, match="device 3 is on fire"):
         train(timeline, Broken(least_squares(6, 0)), workers=2)
-
-
-def test_the_reference_yields_the_initial_model_first(least_squares: MakeTask) -> None:
-    task = least_squares(2, 0)
-    scenario = Scenario(devices=2, group_size=1, compute_slots=1)
-    models: Iterator[Vector] = asynchronous(scenario, task, 1)
-    assert np.array_equal(next(models), task.initial_model())
 
 
 class Interrupting(TrainingObserver):
@@ -425,9 +406,7 @@ def test_ctrl_c_at_any_instruction_of_a_round_leaves_a_whole_round(
     assert rounds == {3, 4}
 
 
-def test_a_local_training_is_told_the_model_it_starts_from_and_the_slot_of_that_model(
-    least_squares: MakeTask,
-) -> None:
+def test_a_local_training_knows_its_model_and_a_contribution_its_device(least_squares: MakeTask) -> None:
     starts: list[TrainingStart] = []
 
     class Noted(TaskWrapper):
@@ -442,8 +421,6 @@ def test_a_local_training_is_told_the_model_it_starts_from_and_the_slot_of_that_
     rows = zip(*(column.tolist() for column in columns), strict=True)
     assert starts == [TrainingStart(n, t, version, complete[version]) for n, t, version in rows]
 
-
-def test_contributions_have_device_round_and_samples(least_squares: MakeTask) -> None:
     class Counted(TaskWrapper):
         def sample_count(self, device: int) -> int:
             return 10 * device

@@ -86,26 +86,23 @@ def found(estimator: Estimator) -> Constants:
     return estimator.constants(initial_gap=1.0, initial_gradient2=1.0)
 
 
-def test_a_visit_returns_the_squared_gradient_norm(task: PointsTask) -> None:
+def test_a_visit_returns_the_squared_gradient_norm_and_one_step_leaves_the_task_alone(
+    task: PointsTask,
+) -> None:
     model = task.initial_model()
     with ThreadPoolExecutor(1) as pool:
         square = Estimator(task, pool).visit(model)
     assert square == pytest.approx((task.slope(model) ** 2).sum(), rel=1e-5)
+    before = task.training
+    variant = one_step(task, batch_size=3, learning_rate=0.5)
+    assert task.training is before
+    assert variant.training == replace(before, local_steps=1, batch_size=3, learning_rate=0.5)
 
 
-def test_the_smoothness_of_f_is_found(estimator: Estimator) -> None:
+def test_smoothness_heterogeneity_and_noise_are_found(estimator: Estimator, task: PointsTask) -> None:
     assert found(estimator).smoothness == pytest.approx(1.0, rel=1e-3)
-
-
-def test_the_smoothness_of_the_devices_is_found(estimator: Estimator) -> None:
     assert found(estimator).device_smoothness == pytest.approx(1.0, rel=1e-3)
-
-
-def test_the_heterogeneity_is_found(estimator: Estimator, task: PointsTask) -> None:
     assert found(estimator).heterogeneity == pytest.approx(task.heterogeneity(), rel=1e-4)
-
-
-def test_the_noise_is_found_where_it_does_not_grow(estimator: Estimator, task: PointsTask) -> None:
     constants = found(estimator)
     assert constants.noise_growth == pytest.approx(1.0, abs=0.05)
     assert constants.gradient_noise == pytest.approx(task.largest_variance(), rel=0.8)
@@ -123,15 +120,22 @@ def test_the_variance_of_small_batches_is_brought_to_that_of_one_sample(held: in
     assert np.mean(deviations) * estimator.variance_factor == pytest.approx(variance, rel=0.1)
 
 
-def test_a_device_with_one_sample_has_no_noise() -> None:
+def test_a_device_has_no_noise_with_one_sample_and_that_of_all_its_samples() -> None:
     assert not Estimator(PointsTask(1), cast(Any, None)).variance_factor.any()
-
-
-def test_the_one_step_variant_leaves_the_task_alone(task: PointsTask) -> None:
-    before = task.training
-    variant = one_step(task, batch_size=3, learning_rate=0.5)
-    assert task.training is before
-    assert variant.training == replace(before, local_steps=1, batch_size=3, learning_rate=0.5)
+    task, counts = PointsTask(), [20, 3, 9, 1, 12, 7]
+    task.samples = DeviceSamples(
+        task.dataset, [np.arange(20 * n, 20 * n + count, dtype=np.int32) for n, count in enumerate(counts)]
+    )
+    model = task.initial_model()
+    estimator = Estimator(task, cast(Any, None))
+    for number, rows in enumerate(task.samples.rows, start=1):
+        gradient = estimator.full.local_update(model, TrainingStart(number, 0))
+        np.testing.assert_allclose(gradient, model - task.points[rows].mean(axis=0), rtol=1e-5)
+    with ThreadPoolExecutor(1) as pool:
+        visiting = Estimator(task, pool)
+        visiting.visit(model)
+        visiting.visit(model + 1)
+    assert np.isfinite(found(visiting).gradient_noise)
 
 
 def test_sharpening_finds_the_steepest_of_many_directions() -> None:
@@ -158,12 +162,9 @@ def test_the_noise_line_is_above_every_point(points: list[tuple[float, float]]) 
     assert (squares + variances <= (noise + growth * squares) * (1 + 1e-9) + 1e-9).all()
 
 
-def test_the_noise_line_finds_a_line() -> None:
+def test_the_noise_line_finds_a_line_or_the_lowest_at_the_mean() -> None:
     squares = np.linspace(0, 10, 20)
     assert noise_line(squares, 2.0 + 3.0 * squares) == pytest.approx((2.0, 3.0), abs=1e-6)
-
-
-def test_the_noise_line_is_the_lowest_at_the_mean() -> None:
     squares, moments = np.array([0.0, 1.0, 10.0]), np.array([1.0, 9.0, 11.0])
     noise, growth = noise_line(squares, moments)  # the mean is 11/3, under the edge from (1, 9) to (10, 11)
     assert growth == pytest.approx(1.0)  # the edge's slope of 2/9 is below the smallest M
@@ -194,15 +195,13 @@ def _follow(task: Any, timeline: Any) -> list[Vector]:
     return models
 
 
-def test_the_initial_gap_is_the_first_loss_and_the_initial_gradient_the_first_one(task: PointsTask) -> None:
+def test_the_first_loss_and_gradient_count_and_models_from_elsewhere_for_constants_only(
+    task: PointsTask,
+) -> None:
     timeline = simulate(Scenario(devices=DEVICES, group_size=6, compute_slots=3), "async", rounds=3)
     result = measure(one_step(task, batch_size=4, learning_rate=0.1), timeline, points=3)
     assert result.constants.initial_gap == pytest.approx(task.evaluate(task.initial_model()).loss)
     assert result.constants.initial_gradient2 == result.gradient2[0]
-
-
-def test_models_from_elsewhere_count_for_the_constants_only(task: PointsTask) -> None:
-    timeline = simulate(Scenario(devices=DEVICES, group_size=6, compute_slots=3), "async", rounds=3)
     trained = one_step(task, batch_size=4, learning_rate=0.1)
     far = np.full(DIMENSION, 1e3, dtype=np.float32)
     with_other, without = (measure(trained, timeline, points=3, others=o) for o in ([far], []))
@@ -210,14 +209,10 @@ def test_models_from_elsewhere_count_for_the_constants_only(task: PointsTask) ->
     assert with_other.constants != without.constants
 
 
-def test_the_number_of_workers_does_not_matter(task: PointsTask) -> None:
+def test_workers_do_not_matter_and_progress_tells_of_every_part(task: PointsTask) -> None:
     timeline = simulate(Scenario(devices=DEVICES, group_size=2, compute_slots=3), "idfl", rounds=10)
     trained = one_step(task, batch_size=4, learning_rate=0.1)
     assert measure(trained, timeline, points=5, workers=3) == measure(trained, timeline, points=5)
-
-
-def test_progress_tells_of_every_part(task: PointsTask) -> None:
-    timeline = simulate(Scenario(devices=DEVICES, group_size=2, compute_slots=3), "idfl", rounds=10)
     reported: dict[str, list[tuple[int, int]]] = {}
 
     def progress(stage: str, done: int, total: int) -> None:
@@ -244,20 +239,3 @@ def test_the_running_mean_is_linear_between_samples() -> None:
     )
     mean = Measurement(constants, (0, 2), (4.0, 0.0)).running_mean()
     assert mean.tolist() == pytest.approx([4.0, 3.0, 2.0])
-
-
-def test_devices_with_different_numbers_of_samples_are_measured_on_all_of_theirs() -> None:
-    task, counts = PointsTask(), [20, 3, 9, 1, 12, 7]
-    task.samples = DeviceSamples(
-        task.dataset, [np.arange(20 * n, 20 * n + count, dtype=np.int32) for n, count in enumerate(counts)]
-    )
-    model = task.initial_model()
-    estimator = Estimator(task, cast(Any, None))
-    for number, rows in enumerate(task.samples.rows, start=1):
-        gradient = estimator.full.local_update(model, TrainingStart(number, 0))
-        np.testing.assert_allclose(gradient, model - task.points[rows].mean(axis=0), rtol=1e-5)
-    with ThreadPoolExecutor(1) as pool:
-        visiting = Estimator(task, pool)
-        visiting.visit(model)
-        visiting.visit(model + 1)
-    assert np.isfinite(found(visiting).gradient_noise)

@@ -12,10 +12,6 @@ from slotwise.schedule import simulate
 TIMELINE = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
 
 
-def test_the_example_has_the_round_ends_the_tests_below_count_on() -> None:
-    assert TIMELINE.broadcast_end.tolist() == [5, 8, 11, 14, 17]
-
-
 @pytest.mark.parametrize(
     ("every", "expected"),
     [

@@ -53,69 +53,55 @@ def test_training_is_gradient_descent_batch_by_batch(network: FastCnn, start: Ve
     assert train(network, start, IMAGES, LABELS, batches, 0.1) == pytest.approx(model, rel=1e-5, abs=1e-6)
 
 
-def test_training_in_two_halves_is_training_in_one_go_to_the_bit(network: FastCnn, start: Vector) -> None:
+def test_training_lowers_the_loss_in_any_portions_and_leaves_its_arguments_alone(
+    network: FastCnn, start: Vector
+) -> None:
     half = train(network, start, IMAGES, LABELS, BATCHES[:3], 0.1)
     whole = train(network, start, IMAGES, LABELS, BATCHES, 0.1)
     assert np.array_equal(train(network, half, IMAGES, LABELS, BATCHES[3:], 0.1), whole)
-
-
-def test_training_lowers_the_loss(network: FastCnn, start: Vector) -> None:
     batches = np.tile(np.arange(50), (400, 1))
     trained = train(network, start, IMAGES, LABELS, batches, 0.1)
     assert network.evaluate(trained, IMAGES, LABELS)[0] < 0.8 * network.evaluate(start, IMAGES, LABELS)[0]
-
-
-def test_training_for_no_steps_changes_nothing(network: FastCnn, start: Vector) -> None:
     batches = np.zeros((0, 5), np.int64)
     assert np.array_equal(train(network, start, IMAGES, LABELS, batches, 0.1), start)
-
-
-def test_training_leaves_its_arguments_alone(network: FastCnn, start: Vector) -> None:
     given = [start.copy(), IMAGES.copy(), LABELS.copy(), BATCHES.copy()]
     for array in given:
         array.flags.writeable = False
     train(network, *given, 0.1)
     assert np.array_equal(given[0], start)
-
-
-def test_images_need_not_be_contiguous(network: FastCnn, start: Vector) -> None:
     transposed = np.ascontiguousarray(IMAGES.transpose(3, 2, 1, 0)).transpose(3, 2, 1, 0)
     expected = train(network, start, IMAGES, LABELS, BATCHES, 0.1)
     assert np.array_equal(train(network, start, transposed, LABELS, BATCHES, 0.1), expected)
 
 
-def test_evaluation_sums_the_losses_of_single_images(network: FastCnn, start: Vector) -> None:
+def test_evaluation_sums_losses_and_counts_the_highest_scores(network: FastCnn, start: Vector) -> None:
     losses = [network.gradient(start, IMAGES[i : i + 1], LABELS[i : i + 1])[0] for i in range(len(IMAGES))]
     assert network.evaluate(start, IMAGES, LABELS)[0] == pytest.approx(sum(losses), rel=1e-6)
-
-
-def test_evaluation_counts_images_whose_label_has_the_highest_score(network: FastCnn, start: Vector) -> None:
     losses = [
         [network.gradient(start, IMAGES[i : i + 1], [label])[0] for label in range(4)]
         for i in range(len(IMAGES))
     ]
     correct = int(np.sum(np.argmin(losses, 1) == LABELS))
     assert network.evaluate(start, IMAGES, LABELS)[1] == correct
-
-
-def test_evaluating_nothing_is_zero(network: FastCnn, start: Vector) -> None:
     assert network.evaluate(start, IMAGES[:0], LABELS[:0]) == (0.0, 0)
 
 
-def test_results_are_the_same_to_the_bit_with_many_threads(network: FastCnn, start: Vector) -> None:
+def test_results_are_the_same_to_the_bit_with_many_threads_and_after_other_calls(
+    network: FastCnn, start: Vector
+) -> None:
     rates = np.linspace(0.01, 0.2, 40)
     alone = [train(network, start, IMAGES, LABELS, BATCHES, rate) for rate in rates]
     with ThreadPoolExecutor(8) as threads:
         together = list(threads.map(lambda rate: train(network, start, IMAGES, LABELS, BATCHES, rate), rates))
     assert all(np.array_equal(one, other) for one, other in zip(alone, together, strict=True))
-
-
-def test_a_call_does_not_remember_the_one_before(network: FastCnn, start: Vector) -> None:
     fresh = FastCnn(network.architecture, offset=OFFSET, scale=SCALE)
     expected = fresh.gradient(start, IMAGES[:3], LABELS[:3])[1]
     train(network, np.full_like(start, np.nan), IMAGES, LABELS, BATCHES, 0.1)
     network.evaluate(start, 255 - IMAGES, LABELS)
     assert np.array_equal(network.gradient(start, IMAGES[:3], LABELS[:3])[1], expected)
+    network.evaluate(start, IMAGES, LABELS)
+    copy = pickle.loads(pickle.dumps(network))
+    assert copy.evaluate(start, IMAGES, LABELS) == network.evaluate(start, IMAGES, LABELS)
 
 
 def test_other_threads_run_during_training(network: FastCnn, start: Vector) -> None:
@@ -140,12 +126,6 @@ def test_a_diverged_model_gives_a_diverged_result_and_nothing_worse(
     assert not np.isfinite(trained).all() or abs(trained).max() > 1e20
     assert not np.isfinite(loss) or loss > 1e20
     assert 0 <= correct <= len(IMAGES)
-
-
-def test_pickling_keeps_the_network(network: FastCnn, start: Vector) -> None:
-    network.evaluate(start, IMAGES, LABELS)
-    copy = pickle.loads(pickle.dumps(network))
-    assert copy.evaluate(start, IMAGES, LABELS) == network.evaluate(start, IMAGES, LABELS)
 
 
 def test_room_to_compute_in_is_small() -> None:

@@ -59,21 +59,18 @@ def local_end(options: LocalTraining, centre: float = 4.0) -> float:
 # One local training
 
 
-def test_fedprox_approaches_the_minimum_of_its_objective_geometrically() -> None:
+def test_fedprox_approaches_the_minimum_of_its_objective_or_stays_at_its_start() -> None:
     # The minimum of (w − c)²/2 + mu/2·(w − w_0)² is (c + mu·w_0)/(1 + mu).
     rate, mu, steps, centre = 0.1, 0.5, 7, 4.0
     minimum = (centre + mu * START) / (1 + mu)
     expected = minimum + (1 - rate * (1 + mu)) ** steps * (START - minimum)
     options = LocalTraining(local_steps=steps, learning_rate=rate, proximal=mu)
     assert local_end(options, centre) == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_strong_proximal_term_keeps_the_device_at_its_start() -> None:
     options = LocalTraining(local_steps=200, learning_rate=0.001, proximal=999.0)
     assert local_end(options) == pytest.approx((4 + 999 * START) / 1000, rel=1e-5)
 
 
-def test_local_momentum_by_hand() -> None:
+def test_local_momentum_and_weight_decay_by_hand() -> None:
     # w = 8, c = 4, eta = 0.25 and momentum 0.5.
     v1 = 8.0 - 4.0
     w1 = 8.0 - 0.25 * v1
@@ -83,14 +80,8 @@ def test_local_momentum_by_hand() -> None:
     w3 = w2 - 0.25 * v3
     assert (v1, w1, v2, w2, v3, w3) == (4.0, 7.0, 5.0, 5.75, 4.25, 4.6875)
     assert local_end(LocalTraining(local_steps=3, learning_rate=0.25, momentum=0.5)) == 4.6875
-
-
-def test_momentum_starts_afresh_in_every_local_training() -> None:
     options = LocalTraining(local_steps=1, learning_rate=0.25, momentum=0.5)
     assert models(Quadratic(options, [4.0]), mean, 3) == [7.0, 6.25, 5.6875]
-
-
-def test_weight_decay_pulls_towards_zero() -> None:
     rate, decay, steps, centre = 0.1, 0.25, 6, 4.0
     minimum = centre / (1 + decay)
     expected = minimum + (1 - rate * (1 + decay)) ** steps * (START - minimum)

@@ -14,52 +14,20 @@ from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("local_steps", 0),
-        ("batch_size", 0),
-        ("batch_size", 1.5),
-        ("learning_rate", 0.0),
-        ("learning_rate", -0.1),
-        ("learning_rate", float("nan")),
-        ("learning_rate", float("inf")),
-        ("seed", -1),
-        ("seed", 2**64),
-        ("update", "median"),
-    ],
-)
-def test_a_wrong_option_is_named(option: str, value: object) -> None:
-    with pytest.raises(InputError) as caught:
-        LocalTraining(**{option: value})  # type: ignore[arg-type]
-    assert caught.value.parameter == option
-
-
-def test_the_largest_seed_is_allowed() -> None:
+def test_the_largest_seed_is_allowed_and_the_mean_is_the_sum_over_the_steps() -> None:
     assert LocalTraining(seed=2**64 - 1).seed == 2**64 - 1
-
-
-def test_the_mean_of_the_gradients_is_the_sum_over_the_steps() -> None:
     assert LocalTraining(local_steps=5, update="sum").divisor(5) == 1
     assert LocalTraining(local_steps=5, update="mean").divisor(5) == 5
 
 
-def test_batches_are_the_device_s_own_samples(samples: DeviceSamples) -> None:
+def test_samples_are_those_of_the_devices_and_count_once(samples: DeviceSamples) -> None:
     for device in range(1, 7):
         batches = samples.batches(LocalTraining(local_steps=3, batch_size=16), TrainingStart(device, 0))
         assert [len(rows) for rows in batches] == [16] * 3
         assert set(np.concatenate(batches).tolist()) <= set(samples.rows[device - 1].tolist())
-
-
-def test_the_global_loss_is_over_every_sample_once(samples: DeviceSamples) -> None:
     twice = DeviceSamples(samples.dataset, [*samples.rows, *samples.rows[:2]])
     assert np.array_equal(twice.union, samples.union)
     assert len(samples.union) == len(set(np.concatenate(samples.rows).tolist()))
-
-
-def test_samples_for_another_number_of_devices_than_the_schedule_s_are_refused(
-    samples: DeviceSamples,
-) -> None:
     task = CnnTask(samples, Architecture((1, 28, 28), (), (), 10), LocalTraining(local_steps=2))
     for devices in (5, 7):
         timeline = simulate(Scenario(devices=devices, group_size=1, compute_slots=2), "async", rounds=2)

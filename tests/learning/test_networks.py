@@ -31,7 +31,9 @@ def pair(samples: DeviceSamples, name: str, training: LocalTraining):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_numba_and_torch_make_the_same_update_and_evaluation(samples: DeviceSamples, name: str) -> None:
+def test_numba_and_torch_agree_with_any_workers_and_name_arrays_alike(
+    samples: DeviceSamples, name: str
+) -> None:
     mine, theirs = pair(samples, name, TRAINING)
     model, start = mine.initial_model(), TrainingStart(6, 3)
     update, expected = mine.local_update(model, start), theirs.local_update(model, start)
@@ -39,19 +41,10 @@ def test_numba_and_torch_make_the_same_update_and_evaluation(samples: DeviceSamp
     one, other = mine.evaluate(model), theirs.evaluate(model)
     assert one.loss == pytest.approx(other.loss, rel=1e-5)
     assert one.accuracy == pytest.approx(other.accuracy, abs=2e-4)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_number_of_workers_does_not_change_the_model(samples: DeviceSamples, name: str) -> None:
     task, _ = pair(samples, name, TRAINING)
     timeline = simulate(Scenario(devices=6, group_size=1, compute_slots=4), "async", rounds=12)
     one, three = (train(timeline, task, workers=workers) for workers in (1, 3))
     assert np.array_equal(one.model, three.model)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_arrays_are_named_as_in_the_state_dict(samples: DeviceSamples, name: str) -> None:
-    task, _ = pair(samples, name, TRAINING)
     state = torch_networks.sequential(architecture(name)).state_dict()
     arrays = task.named_arrays(task.initial_model())
     assert {key: array.shape for key, array in arrays.items()} == {

@@ -64,14 +64,11 @@ def test_steps_equal_torch_optim(ours, kind, theirs) -> None:
     np.testing.assert_allclose(trained(**ours), torch_trained(kind, **theirs), rtol=1e-5, atol=1e-6)
 
 
-def test_the_proximal_term_pulls_towards_the_start() -> None:
+def test_the_proximal_term_pulls_towards_the_start_or_another_centre() -> None:
     # One coordinate: w ← w − eta((w − c) + mu·w), from 0: w_H = c/(1 + mu)·(1 − (1 − eta(1 + mu))^H).
     mu = 0.5
     expected = CENTRE / (1 + mu) * (1 - (1 - 0.1 * (1 + mu)) ** STEPS)
     np.testing.assert_allclose(trained(proximal=mu), expected, rtol=1e-12)
-
-
-def test_a_start_elsewhere_is_the_centre_of_the_proximal_term() -> None:
     optimizer = Optimizer(LocalTraining(learning_rate=0.5, proximal=2.0))
     weights, start = np.array([3.0]), np.array([1.0])
     optimizer.step(weights, np.array([0.25]), optimizer.begin(START, start))

@@ -94,15 +94,12 @@ def test_a_model_is_dropped_once_after_its_last_training_and_never_used_again(
     assert sorted(workers.dropped) == sorted(set(timeline.version.tolist()))
 
 
-def test_few_trainings_are_started_however_large_a_round_is() -> None:
+def test_trainings_of_later_rounds_start_early_but_never_too_many() -> None:
     timeline = simulate(Scenario(devices=100, group_size=100, compute_slots=2), "async", rounds=1)
     workers = NumberedWorkers(2, 1.0, at_once=False)
     UpdatePipeline(timeline, workers, models(timeline), 0).start()
     started = [start.device for portion in workers.portions for start in portion]
     assert started == list(range(1, 2 * PORTIONS_PER_WORKER + 1))
-
-
-def test_trainings_of_later_rounds_start_before_the_first_round_is_complete() -> None:
     # Staleness is parallelism: with S = 1 and eight devices that all have w_0, all eight can train at once.
     timeline = simulate(Scenario(devices=8, group_size=1, compute_slots=2), "async", rounds=20)
     workers = NumberedWorkers(2, 1.0, at_once=False)

@@ -47,15 +47,16 @@ def many(numbers: Vector, bits: int) -> NDArray[np.float64]:
     return np.array([quantise(numbers, bits, draw(k)) for k in range(DRAWS)], dtype=np.float64)
 
 
-def test_numbers_on_a_level_stay_where_they_are() -> None:
+def test_levels_signs_zeros_and_thresholds_by_hand() -> None:
     # 3 bits: s = 3 levels above 0, which are a third, two thirds and all of 6.
     on_levels = np.array([6.0, -4.0, 2.0, 0.0, -6.0], dtype=np.float32)
     assert quantise(on_levels, 3, draw()).tolist() == on_levels.tolist()
-
-
-def test_two_bits_are_a_sign_and_all_or_nothing() -> None:
     numbers = np.array([8.0, 3.0, -5.0, 0.5], dtype=np.float32)
     assert np.unique(many(numbers, 2)).tolist() == [-8.0, 0.0, 8.0]
+    assert quantise(np.zeros(3, dtype=np.float32), 4, draw()).tolist() == [0.0, 0.0, 0.0]
+    # s = 1: 2 of 8 becomes 8 with probability ¼. 4000 draws: 1000 on average, deviation 27.
+    ups = int((many(np.array([8.0, 2.0], dtype=np.float32), 2)[:, 1] == 8.0).sum())
+    assert 890 < ups < 1110
 
 
 @given(vectors, st.integers(2, 12), st.integers(0, 99))
@@ -73,12 +74,6 @@ def test_signs_stay_and_the_largest_stays_as_it_is(numbers: Vector, bits: int) -
     rounded = quantise(numbers, bits, draw())
     assert (rounded * numbers >= 0).all()
     assert np.abs(rounded).max() == np.abs(numbers).max()
-
-
-def test_a_quarter_of_the_way_up_is_rounded_up_in_a_quarter_of_the_draws() -> None:
-    # s = 1: 2 of 8 becomes 8 with probability ¼. 4000 draws: 1000 on average, deviation 27.
-    ups = int((many(np.array([8.0, 2.0], dtype=np.float32), 2)[:, 1] == 8.0).sum())
-    assert 890 < ups < 1110
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -100,10 +95,6 @@ def test_its_variance_keeps_the_bound_of_qsgd(bits: int, size: int) -> None:
     assert variance <= min(size / steps**2, size**0.5 / steps) * length
 
 
-def test_nothing_but_zeros_stays_nothing_but_zeros() -> None:
-    assert quantise(np.zeros(3, dtype=np.float32), 4, draw()).tolist() == [0.0, 0.0, 0.0]
-
-
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_comes_through(poison: float) -> None:
     assert not np.isfinite(quantise(np.array([1.0, poison], dtype=np.float32), 4, draw())).all()
@@ -118,13 +109,17 @@ def test_the_numbers_are_the_ones_of_earlier_versions() -> None:
     assert (update[3:] * 7 / 0.01).round(3).tolist() == [7.0, -2.0]
 
 
-def test_every_array_has_a_scale_of_its_own() -> None:
+def test_every_array_has_a_scale_and_all_else_is_the_task_s() -> None:
     # With one scale of 100 and 127 levels the small layer would be 0 or 0.79.
     quantised = Quantised(TwoLayers(), 8)
     small = [
         quantised.local_update(np.zeros(5, dtype=np.float32), TrainingStart(1, k))[3:] for k in range(50)
     ]
     assert np.abs(np.array(small) - TwoLayers.UPDATE[3:]).max() <= 0.01 / 127
+    task, quantised = TwoLayers(), Quantised(TwoLayers(), 8)
+    assert quantised.initial_model().tolist() == task.initial_model().tolist()
+    assert quantised.evaluate(task.initial_model()) == Evaluation(0.5, 0.25)
+    assert list(quantised.named_arrays(task.initial_model())) == ["large", "small"]
 
 
 @pytest.mark.parametrize("bits", [2, 8, 31])
@@ -159,13 +154,6 @@ def test_another_seed_device_or_training_rounds_otherwise() -> None:
         for seed, n, k in keys
     }
     assert len(updates) == len(keys)
-
-
-def test_all_else_is_the_task_s() -> None:
-    task, quantised = TwoLayers(), Quantised(TwoLayers(), 8)
-    assert quantised.initial_model().tolist() == task.initial_model().tolist()
-    assert quantised.evaluate(task.initial_model()) == Evaluation(0.5, 0.25)
-    assert list(quantised.named_arrays(task.initial_model())) == ["large", "small"]
 
 
 def test_32_bits_change_nothing_to_the_bit(least_squares: MakeTask) -> None:

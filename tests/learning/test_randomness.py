@@ -31,12 +31,9 @@ def test_a_batch_holds_no_sample_twice(seed: int, samples: int, steps: int, batc
         assert set(batch) <= set(range(samples))
 
 
-def test_fewer_samples_than_the_batch_size_are_all_used_in_every_step() -> None:
+def test_every_sample_is_drawn_about_equally_often_and_few_in_every_step() -> None:
     batches = draw_batches(0, 1, 0, samples=5, steps=3, batch_size=64)
     assert [sorted(batch) for batch in batches.tolist()] == [[0, 1, 2, 3, 4]] * 3
-
-
-def test_every_sample_is_drawn_about_equally_often() -> None:
     drawn = np.concatenate([draw_batches(0, 1, k, 20, 5, 4).ravel() for k in range(400)])
     counts = np.bincount(drawn, minlength=20)  # 400 each on average, deviation about 18
     assert counts.min() > 310

@@ -54,22 +54,16 @@ def test_an_update_that_is_none_is_told_in_a_line(update: object, found: str) ->
         odd(update=update).local_update(np.zeros(3, dtype=np.float32), TrainingStart(1, 0))
 
 
-def test_an_update_in_other_floats_is_taken_in_float32() -> None:
+def test_updates_and_evaluations_may_have_numbers_of_any_kind() -> None:
     update = odd(update=np.array([0.1, 0.2, 0.3])).local_update(
         np.zeros(3, dtype=np.float32), TrainingStart(1, 0)
     )
     assert update.dtype == np.float32
-
-
-def test_a_task_that_computes_updates_together_must_return_one_for_each() -> None:
-    class Together(Odd):
-        def local_updates(self, model: np.ndarray, starts: list[TrainingStart]) -> list[np.ndarray]:
-            return [np.ones(3, dtype=np.float32)]
-
-    task, starts = CheckedTask("mine:make", Together()), [TrainingStart(1, 0), TrainingStart(2, 0)]
-    assert len(task.local_updates(np.zeros(3, dtype=np.float32), starts[:1])) == 1
-    with pytest.raises(UserError, match="task mine:make: local_updates must return 2 updates"):
-        task.local_updates(np.zeros(3, dtype=np.float32), starts)
+    found = odd(evaluation=(np.float32(0.5), np.float64(0.25))).evaluate(np.zeros(3, dtype=np.float32))
+    assert found == Evaluation(0.5, 0.25)
+    assert {type(number) for number in found[:2]} == {float}
+    assert tuple(COLUMNS) == Point._fields[:-1]
+    assert odd().sample_count(3) == 1
 
 
 @pytest.mark.parametrize("evaluation", [None, 1.0, ("much", 0.5), (1.0, 2.0, 3.0)])
@@ -78,24 +72,10 @@ def test_an_evaluation_that_is_none_is_told_in_a_line(evaluation: object) -> Non
         odd(evaluation=evaluation).evaluate(np.zeros(3, dtype=np.float32))
 
 
-def test_an_evaluation_may_have_numbers_of_any_kind() -> None:
-    found = odd(evaluation=(np.float32(0.5), np.float64(0.25))).evaluate(np.zeros(3, dtype=np.float32))
-    assert found == Evaluation(0.5, 0.25)
-    assert {type(number) for number in found[:2]} == {float}
-
-
 @pytest.mark.parametrize("name", ["", "loss", "train_loss", "test_accuracy", "a,b", "line\n", "3d"])
 def test_a_metric_that_cannot_be_a_column_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="metric"):
         odd(evaluation=(0.5, 0.25, {name: 1.0})).evaluate(np.zeros(3, dtype=np.float32))
-
-
-def test_the_columns_of_a_history_are_the_numbers_of_a_point() -> None:
-    assert tuple(COLUMNS) == Point._fields[:-1]
-
-
-def test_a_task_without_sample_counts_counts_one_for_each_device() -> None:
-    assert odd().sample_count(3) == 1
 
 
 MODEL = np.zeros(3, dtype=np.float32)
@@ -138,9 +118,11 @@ def test_a_mistake_is_named(attributes: dict[str, object], parts: tuple[str, str
     assert "\n" not in message
 
 
-def test_a_class_is_no_task() -> None:
+def test_a_class_or_what_has_not_the_methods_is_no_task() -> None:
     with pytest.raises(UserError, match="Odd is a class"):
         CheckedTask.of(Odd)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"a Some has no evaluate, local_update$"):
+        CheckedTask.of(type("Some", (), {"initial_model": Least.initial_model})())
 
 
 def test_metrics_must_keep_their_names() -> None:
@@ -184,11 +166,6 @@ def test_three_methods_are_a_task(task: Any) -> None:
     assert checked.update_bits == checked.model_bits == 3 * 32
     assert list(checked.named_arrays(MODEL)) == ["model"]
     assert checked.evaluate(MODEL, {1: {"kept": MODEL}}) == Evaluation(1.0, 0.5)
-
-
-def test_what_has_not_the_methods_is_refused_and_they_are_named() -> None:
-    with pytest.raises(UserError, match=r"a Some has no evaluate, local_update$"):
-        CheckedTask.of(type("Some", (), {"initial_model": Least.initial_model})())
 
 
 class Everything(Least):

@@ -27,11 +27,17 @@ def kolmogorov_distance(samples, distribution):
     return max(np.abs(steps - expected).max(), np.abs(steps - 1 / len(ordered) - expected).max())
 
 
-def test_numbers_are_those_of_chance():
+def test_gains_are_those_of_chance_by_seed_and_block():
     drawn = units(states(7, 5, 4))
     for block in range(4):
         for device in range(1, 6):
             assert drawn[block, device - 1] == chance(7, SchedulePurpose.FADING, device, block)
+    first, again, other = (Nakagami(m=2.5).gains(states(seed, 10, 10)) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.isclose(first, other).any()
+    whole = Rician(k_db=3.0).gains(states(3, 6, 50))
+    block = mixed_all(device_states(3, SchedulePurpose.FADING, 6), 49)
+    assert np.array_equal(Rician(k_db=3.0).gains(block), whole[49])
 
 
 @pytest.mark.parametrize(
@@ -76,15 +82,3 @@ def test_mean_shannon_rate_equals_its_integral(mean_db):
     expected = np.trapezoid(np.log2(1 + mean * gain) * np.exp(-gain), gain)
     rates = np.log2(1 + mean * Rayleigh().gains(states()))
     assert abs(rates.mean() - expected) <= 5 * rates.std() / sqrt(DRAWS)
-
-
-def test_another_seed_gives_other_gains_and_the_same_seed_the_same():
-    first, again, other = (Nakagami(m=2.5).gains(states(seed, 10, 10)) for seed in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.isclose(first, other).any()
-
-
-def test_a_block_is_drawn_directly():
-    whole = Rician(k_db=3.0).gains(states(3, 6, 50))
-    block = mixed_all(device_states(3, SchedulePurpose.FADING, 6), 49)
-    assert np.array_equal(Rician(k_db=3.0).gains(block), whole[49])

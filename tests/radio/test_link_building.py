@@ -98,7 +98,7 @@ def test_a_broadcast_takes_as_long_as_its_worst_receiver_slot_by_slot(options):
     assert link_of(radio_link="fixed-rate").broadcast([1, 2], 3) == SCENARIO.link_slots
 
 
-def test_losses_at_a_fixed_rate_have_the_closed_form_of_outage():
+def test_outage_and_threshold_have_their_closed_forms():
     one = Scenario(devices=50, group_size=4, compute_slots=5, link_slots=1)
     options = {"radio_link": "fixed-rate", "radio_placement": "ring", "radio_radius_m": 200.0}
     link = link_of(one, radio_threshold_db=5.0, **options)
@@ -106,22 +106,16 @@ def test_losses_at_a_fixed_rate_have_the_closed_form_of_outage():
     lost = [link.uplink(device, slot, 0).lost for device in range(1, 51) for slot in range(400)]
     error = np.sqrt(expected * (1 - expected) / len(lost))
     assert abs(np.mean(lost) - expected) <= 5 * error
-
-
-def test_the_default_threshold_is_the_snr_at_which_the_bits_just_fit():
     link = link_of(radio_link="fixed-rate", radio_bits=200_000)
     # 200,000 bits in 2 slots of 100 ms and 1 MHz are 1 bit/s/Hz, which needs an SNR of 1.
     assert link.threshold == pytest.approx(1.0)
 
 
-def test_snr_now_is_the_row_of_the_table():
+def test_the_same_seed_gives_the_same_link_and_snr_is_the_row_of_the_table():
     link = link_of(radio_coherence_slots=4)
     table, _ = link.tables(0, 10)
     for slot in range(40):
         assert np.array_equal(link.snr_db(slot), table[slot // 4])
-
-
-def test_the_same_seed_gives_the_same_link_and_a_larger_cell_keeps_its_devices():
     first, again, other = (link_of(seed=seed).tables(3, 2)[0] for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.isclose(first, other).any()
@@ -143,7 +137,7 @@ def test_dividing_the_band_divides_bandwidth_and_noise():
     assert divided.broadcast([1, 2, 3], 0) == whole.broadcast([1, 2, 3], 0)
 
 
-def test_planned_slots_are_the_quantile_of_what_happens():
+def test_planned_slots_are_the_quantile_of_what_happens_and_no_prophecy():
     options = {"radio_slot_ms": 20.0}
     low, high = (link_of(radio_quantile=q, **options) for q in (0.1, 0.9))
     for device in (1, 10, 20):
@@ -154,9 +148,6 @@ def test_planned_slots_are_the_quantile_of_what_happens():
     seen = [low.broadcast(receivers[slot % 3], slot) for slot in range(0, 900, 10)]
     assert low.planned_broadcast_slots <= np.quantile(seen, 0.5)
     assert link_of(radio_link="fixed-rate").planned_slots == (2,) * 20
-
-
-def test_a_plan_does_not_know_the_blocks_that_will_happen():
     link = link_of()
     assert not np.isclose(link.conditions.snr(0, 3), link.conditions.snr(0, 3, planning=True)).any()
 
@@ -213,7 +204,7 @@ def test_a_trace_replaces_the_model(tmp_path):
     assert np.allclose(traced.snr_db(123), model.snr_db(123), rtol=1e-12)
 
 
-def test_a_trace_of_bits_is_what_a_slot_carries(tmp_path):
+def test_a_trace_of_bits_is_what_a_slot_carries_however_many(tmp_path):
     values = np.random.default_rng(0).integers(50_000, 500_000, (400, 20)).astype(float)
     write_trace(tmp_path / "bits.csv", values, time="slot", quantity="bits")
     link = link_of(radio_trace=str(tmp_path / "bits.csv"))
@@ -223,9 +214,6 @@ def test_a_trace_of_bits_is_what_a_slot_carries(tmp_path):
     for name, value in (("radio_rate", "cqi"), ("radio_slot_ms", 5.0), ("radio_link", "fixed-rate")):
         with pytest.raises(InputError):
             link_of(**{"radio_trace": str(tmp_path / "bits.csv"), name: value})
-
-
-def test_a_trace_may_have_as_many_bits_as_a_file_can_say(tmp_path):
     values = np.random.default_rng(0).integers(0, 10**9, (400, 20), endpoint=True).astype(float)
     values[:4, 0] = 0, 1, 2, 10**9
     write_trace(tmp_path / "bits.csv", values, time="slot", quantity="bits")
@@ -235,30 +223,21 @@ def test_a_trace_may_have_as_many_bits_as_a_file_can_say(tmp_path):
     assert np.isfinite(link.snr_db(3)).all()
 
 
-def test_a_trace_must_last_until_the_deadline_unless_it_repeats(tmp_path):
+def test_a_trace_that_is_short_changed_empty_or_without_effect_is_refused(tmp_path):
     write_trace(tmp_path / "short.csv", np.full((10, 20), 12.0))
     with pytest.raises(InputError, match="radio_trace"):
         link_of(radio_trace=str(tmp_path / "short.csv"))
     link = link_of(radio_trace=str(tmp_path / "short.csv"), radio_trace_end="repeat")
     assert np.array_equal(link.snr_db(3), link.snr_db(13))
-
-
-def test_a_trace_that_has_changed_is_refused(tmp_path):
     write_trace(tmp_path / "trace.csv", np.full((400, 20), 12.0))
     radio = radio_of(radio_trace=str(tmp_path / "trace.csv"), radio_bits=BITS, radio_broadcast_bits=BITS)
     write_trace(tmp_path / "trace.csv", np.full((400, 20), 13.0))
     with pytest.raises(UserError, match="changed"):
         radio.link(SCENARIO)
-
-
-def test_an_option_that_a_trace_replaces_is_named_even_if_its_value_is_impossible(tmp_path):
     write_trace(tmp_path / "trace.csv", np.full((400, 20), 10.0))
     with pytest.raises(InputError) as caught:
         radio_of(radio_trace=str(tmp_path / "trace.csv"), radio_radius_m=3.0)
     assert caught.value.parameter == "radio_radius_m"
-
-
-def test_a_trace_without_bits_is_refused_without_a_made_up_snr(tmp_path):
     write_trace(tmp_path / "trace.csv", np.zeros((400, 20)), quantity="bits")
     with pytest.raises(InputError) as caught:
         link_of(radio_trace=str(tmp_path / "trace.csv"))

@@ -81,7 +81,7 @@ def test_python_names_it_or_gives_the_function() -> None:
     assert plain.options()["radio_link"] == NAME
 
 
-def test_a_run_keeps_it_and_is_resumed(tmp_path: Path) -> None:
+def test_a_run_keeps_it_and_a_recommended_file_its_parameters(tmp_path: Path) -> None:
     config = RunConfig.from_options(OWN)
     done = run(config, tmp_path / "run", workers=1)
     folder = RunFolder.open(tmp_path / "run")
@@ -89,10 +89,6 @@ def test_a_run_keeps_it_and_is_resumed(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["radio_link"] == NAME
     folder.write_description(config, "interrupted")
     assert resume(tmp_path / "run", workers=1).history.rounds == done.history.rounds > 3
-
-
-def test_a_recommended_file_has_its_parameters(tmp_path: Path) -> None:
-    config = RunConfig.from_options(OWN)
     (tmp_path / "recommended.toml").write_text(toml_of(config))
     assert RunConfig.from_options(read_toml(tmp_path / "recommended.toml")) == config
 

@@ -11,15 +11,21 @@ def loss(name, distance, carrier):
     return float(PATH_LOSSES[name](carrier_ghz=carrier).loss_db(np.array([distance]))[0])
 
 
-def test_free_space_at_100_m_and_3_5_ghz():
+def test_losses_and_noise_equal_values_by_hand():
     # 20 log10(4 pi · 100 · 3.5e9 / 299792458) = 20 log10(14670.9)
     assert float(FreeSpace().loss_db(np.array([100.0]))[0]) == pytest.approx(83.329, abs=1e-3)
-
-
-def test_log_distance_as_3gpp_writes_it():
     # 128.1 + 37.6 log10(d/km) is 15.3 dB at 1 m with the exponent 3.76.
     found = LogDistance(exponent=3.76, reference_db=15.3).loss_db(np.array([100.0, 500.0, 1000.0]))
     assert found == pytest.approx([90.5, 116.7813, 128.1], abs=1e-3)
+    assert noise_dbm(1e6, -174.0, 5.0) == pytest.approx(-109.0)
+    share = float(UrbanMicro().sight_probability(np.array([100.0]))[0])
+    assert share == pytest.approx(0.18 + np.exp(-100 / 36) * 0.82)
+    both = share * loss("umi-los", 100.0, 3.5) + (1 - share) * loss("umi-nlos", 100.0, 3.5)
+    assert loss("umi", 100.0, 3.5) == pytest.approx(both)
+    drawn = shadowing_db(20_000, 8.0, seed=3)
+    assert abs(drawn.mean()) <= 5 * 8 / np.sqrt(20_000)
+    assert abs(drawn.std() - 8) <= 5 * 8 / np.sqrt(2 * 20_000)
+    assert not shadowing_db(5, 0.0, seed=3).any()
 
 
 @pytest.mark.parametrize(
@@ -46,25 +52,7 @@ def test_line_of_sight_is_certain_up_to_18_m(cell):
     assert far == pytest.approx(0.018, abs=1e-6)
 
 
-def test_mean_loss_weighs_both_by_their_probability():
-    share = float(UrbanMicro().sight_probability(np.array([100.0]))[0])
-    assert share == pytest.approx(0.18 + np.exp(-100 / 36) * 0.82)
-    both = share * loss("umi-los", 100.0, 3.5) + (1 - share) * loss("umi-nlos", 100.0, 3.5)
-    assert loss("umi", 100.0, 3.5) == pytest.approx(both)
-
-
 @pytest.mark.parametrize("name", PATH_LOSSES)
 def test_loss_grows_with_distance(name):
     losses = PATH_LOSSES[name]().loss_db(np.linspace(10, 5000, 2000))
     assert (np.diff(losses) > -1e-9).all()
-
-
-def test_thermal_noise_of_1_mhz():
-    assert noise_dbm(1e6, -174.0, 5.0) == pytest.approx(-109.0)
-
-
-def test_shadowing_has_the_deviation_asked_for():
-    drawn = shadowing_db(20_000, 8.0, seed=3)
-    assert abs(drawn.mean()) <= 5 * 8 / np.sqrt(20_000)
-    assert abs(drawn.std() - 8) <= 5 * 8 / np.sqrt(2 * 20_000)
-    assert not shadowing_db(5, 0.0, seed=3).any()

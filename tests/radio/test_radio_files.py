@@ -16,15 +16,12 @@ def written(tmp_path, text):
     return path
 
 
-def test_a_trace_is_read_as_it_was_written(tmp_path):
+def test_a_trace_is_read_as_it_was_written_and_in_any_order(tmp_path):
     values = np.random.default_rng(1).normal(10, 5, (6, 3))
     write_trace(tmp_path / "trace.csv", values)
     trace = read_trace(tmp_path / "trace.csv")
     assert (trace.time, trace.quantity, trace.devices) == ("block", "snr_db", 3)
     assert np.array_equal(trace.values, values)
-
-
-def test_rows_may_be_in_any_order(tmp_path):
     trace = read_trace(written(tmp_path, "slot,device,bits\n1,1,7\n0,2,5\n0,1,4\n1,2,8\n"))
     assert trace.values.tolist() == [[4, 5], [7, 8]]
 
@@ -61,9 +58,10 @@ def test_malformed_traces_are_refused_with_their_place(tmp_path, text, places):
         assert place in message
 
 
-def test_distances_are_read_or_computed_from_positions(tmp_path):
+def test_distances_positions_and_schemes_are_read(tmp_path):
     assert read_distances(written(tmp_path, "device,distance_m\n2,30\n1,20\n")) == (20.0, 30.0)
     assert read_distances(written(tmp_path, "device,x_m,y_m\n1,3,4\n2,-6,8\n")) == (5.0, 10.0)
+    assert read_schemes(written(tmp_path, "snr_db,efficiency\n-5,0.5\n3,2\n")) == ((-5.0, 0.5), (3.0, 2.0))
 
 
 @pytest.mark.parametrize(
@@ -92,24 +90,17 @@ def test_devices_are_uniform_in_the_area_of_a_cell():
     assert RingPlacement(radius_m=70.0).distances(3, 0).tolist() == [70.0] * 3
 
 
-def test_the_cqi_table_is_modulation_order_times_code_rate():
+def test_the_cqi_table_is_computed_and_a_scheme_used_from_its_threshold_on():
     orders = {"QPSK": 2, "16QAM": 4, "64QAM": 6}
     rows = [line.split(",") for line in CQI_TABLE.read_text().split()[1:]]
     products = [orders[name] * int(rate) / 1024 for _, name, rate, _ in rows]
     assert cqi_efficiencies() == pytest.approx(products, abs=1e-4)
     assert len(rows) == 15
-
-
-def test_a_scheme_is_used_from_its_threshold_on():
     table = SchemeTable(schemes=((0.0, 0.5), (10.0, 3.0)))
     assert table.efficiency(np.array([0.5, 1.0, 9.99, 10.0, 1e6])).tolist() == [0, 0.5, 0.5, 3, 3]
     # With the gap a scheme needs that much more.
     one, two = (np.array(Cqi(gap_db=gap).steps())[:, 0] for gap in (0.0, 10.0))
     assert two - one == pytest.approx(10.0)
-
-
-def test_schemes_of_your_own_are_read(tmp_path):
-    assert read_schemes(written(tmp_path, "snr_db,efficiency\n-5,0.5\n3,2\n")) == ((-5.0, 0.5), (3.0, 2.0))
 
 
 @pytest.mark.parametrize(

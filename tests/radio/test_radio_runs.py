@@ -37,15 +37,12 @@ def config(**options):
     return RunConfig.from_options({name: value for name, value in given.items() if value is not None})
 
 
-def test_bits_follow_from_the_model_and_from_quantisation():
+def test_bits_follow_from_the_model_quantisation_or_the_task():
     parameters = 28 * 28 * 10 + 10
     assert config().make_link().update_bits == 32 * parameters
     assert config(bits=8).make_link().update_bits == 8 * parameters + 2 * 32
     assert config(bits=8).make_link().model_bits == 32 * parameters
     assert config(radio_bits=999).make_link().update_bits == 999
-
-
-def test_a_task_of_one_s_own_says_its_bits():
     own = {"network": None, "task": "examples.own_task.logistic:make_task"}
     link = config(**own, bits=8).make_link()
     assert link.update_bits == 8 * 9 + 2 * 32
@@ -64,15 +61,12 @@ def test_a_task_object_says_its_bits(tmp_path):
     assert saved.simulate() == result.timeline != own.simulate()
 
 
-def test_the_timeline_is_a_function_of_the_seed():
+def test_uplinks_and_losses_of_the_timeline_are_those_of_the_link():
     first, again, other = (config(seed=seed).simulate() for seed in (1, 1, 2))
     assert first == again
     assert first != other
     assert config().schedule_depends_on_seed
     assert config(seed=5, radio_seed=1).simulate() == config(seed=6, radio_seed=1).simulate()
-
-
-def test_uplinks_of_the_timeline_take_the_slots_of_the_link():
     chosen = config(schedule="async")
     link, timeline = chosen.make_link(), chosen.simulate()
     for device, start, end in zip(timeline.device, timeline.start, timeline.end, strict=True):
@@ -80,9 +74,6 @@ def test_uplinks_of_the_timeline_take_the_slots_of_the_link():
     for k in range(timeline.rounds):
         start = int(timeline.broadcast_start[k])
         assert timeline.broadcast_end[k] - start == link.broadcast(timeline.receivers(k + 1).tolist(), start)
-
-
-def test_losses_at_a_fixed_rate_are_those_of_the_link():
     options = {**FIXED, "radio_threshold_db": 5.0, "schedule": "async"}
     chosen = config(**options)
     link, timeline = chosen.make_link(), chosen.simulate()

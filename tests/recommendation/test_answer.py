@@ -37,17 +37,12 @@ def test_the_options_of_a_run_survive_the_file(options: dict[str, object], tmp_p
     assert RunConfig.from_options(read_toml(tmp_path / "run.toml")) == config
 
 
-def test_the_answer_is_the_whole_run_with_the_best_schedule_and_the_first_seed(
-    answer: Recommendation,
-) -> None:
+def test_the_answer_is_a_run_and_its_json_columns_and_text_agree(answer: Recommendation) -> None:
     best = answer.best.candidate
     chosen = answer.config
     found = (chosen.schedule, chosen.channel.group_size, chosen.seed)
     assert found == (best.schedule, best.group_size, 0)
     assert chosen.with_options(schedule="idfl", group_size=1) == answer.finding.question.base
-
-
-def test_the_json_holds_every_candidate_once_in_the_order_of_the_answer(answer: Recommendation) -> None:
     document = json.loads(answer.to_json())
     assert document["standings"][0] == document["answer"]
     labels = [standing.candidate.label for standing in answer.choices]
@@ -56,6 +51,15 @@ def test_the_json_holds_every_candidate_once_in_the_order_of_the_answer(answer: 
     names = [(entry["schedule"], entry["group_size"]) for entry in document["standings"]]
     assert len(names) == len(set(names)) == len(answer.finding.question.field.candidates)
     assert document["cost"]["share"] == document["cost"]["search_steps"] / document["cost"]["grid_steps"]
+    columns = answer.columns()
+    assert columns["group_size"] == [standing.candidate.group_size for standing in answer.standings]
+    assert {len(column) for column in columns.values()} == {len(answer.standings)}
+    assert "'" in (answer.train_command or "")
+    assert answer.resume_command is None  # it was trained to the deadline
+    assert draw_pilots(answer, "png") == draw_pilots(answer, "png")
+    assert f"use {best.schedule} with a group size of {best.group_size}" in str(answer)
+    assert len(str(answer)) < 2000
+    assert len(repr(answer)) < 2000
 
 
 def test_the_json_of_a_candidate_that_was_not_trained_has_no_infinite_number(tmp_path: Path) -> None:
@@ -63,25 +67,3 @@ def test_the_json_of_a_candidate_that_was_not_trained_has_no_infinite_number(tmp
     trainer = FolderTrainer(pilot_folder(tmp_path), make_task=Tasks().make)
     text = Recommendation(Search(asked, trainer).run(), tmp_path).to_json()
     assert json.loads(text, parse_constant=pytest.fail)["answer"]["optimistic"] is None
-
-
-def test_the_columns_are_those_of_the_standings(answer: Recommendation) -> None:
-    columns = answer.columns()
-    assert columns["group_size"] == [standing.candidate.group_size for standing in answer.standings]
-    assert {len(column) for column in columns.values()} == {len(answer.standings)}
-
-
-def test_commands_can_be_pasted_whatever_the_folder_is_called(answer: Recommendation) -> None:
-    assert "'" in (answer.train_command or "")
-    assert answer.resume_command is None  # it was trained to the deadline
-
-
-def test_the_same_pilots_give_the_same_picture(answer: Recommendation) -> None:
-    assert draw_pilots(answer, "png") == draw_pilots(answer, "png")
-
-
-def test_the_text_is_short_and_says_what_to_use(answer: Recommendation) -> None:
-    best = answer.best.candidate
-    assert f"use {best.schedule} with a group size of {best.group_size}" in str(answer)
-    assert len(str(answer)) < 2000
-    assert len(repr(answer)) < 2000

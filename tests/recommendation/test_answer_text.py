@@ -52,17 +52,19 @@ def test_one_that_is_ahead_is_to_be_used(question: Ask, monkeypatch: pytest.Monk
     assert f"{found.finding.search_steps:,} SGD steps, {found.share:.1%} of the whole grid" in told
 
 
-def test_what_cannot_be_told_apart_is_named_as_a_set(question: Ask) -> None:
+def test_what_cannot_be_told_apart_is_a_set_marked_in_the_table(question: Ask) -> None:
     found = answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 0.1])
     assert not found.decided
     assert "cannot tell which is best: async S=2 (0.1000), async S=3 (0.1000); with 2 seeds" in text(found)
-
-
-def test_the_table_marks_those_that_may_be_best_and_the_diverged(question: Ask) -> None:
     found = answer(question(sizes=(2, 3)), [1.0, 0.1, inf, 0.1])
     rows = [row(found, standing) for standing in found.standings]
     assert {len(cells) for cells in rows} == {len(headings(found))}
     assert [cells[-1] for cells in rows] == ["best", "may be best", "", "diverged"]
+    assert answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 1.0]).cautions == ()
+    found = answer(question(sizes=(6,)), [1.0])
+    assert found.cautions == ()
+    assert "it is the only candidate" in text(found)
+    assert found.resume_command is not None
 
 
 def test_the_table_shows_the_extrapolation_of_those_that_were_dropped(
@@ -93,17 +95,6 @@ def test_what_speaks_against_the_answer_is_said(
     assert found.cautions[0].startswith(said)
     assert f"but: {said}" in text(found)
     assert found.as_dict()["cautions"] == list(found.cautions)
-
-
-def test_a_clear_answer_with_several_seeds_needs_no_caution(question: Ask) -> None:
-    assert answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 1.0]).cautions == ()
-
-
-def test_a_single_candidate_is_the_answer(question: Ask) -> None:
-    found = answer(question(sizes=(6,)), [1.0])
-    assert found.cautions == ()
-    assert "it is the only candidate" in text(found)
-    assert found.resume_command is not None
 
 
 @pytest.mark.parametrize("level", [inf, 0.0, -3.0], ids=["diverged", "zero", "negative"])

@@ -27,21 +27,12 @@ def reason(field: Field, label: str) -> str:
     return next(out.reason for out in field.left_out if out.label == label)
 
 
-def test_every_schedule_is_a_candidate_also_with_older_updates_at_the_same_rounds(paper: Field) -> None:
+def test_every_schedule_of_every_size_is_tried_once_or_left_out_with_a_reason(paper: Field) -> None:
     both = [f"{schedule} S={size}" for size in (1, 5, 10, 25) for schedule in ("sync", "async", "idfl")]
     assert labels(paper) == [*both, "sync S=50", "async S=50", "sync S=100"]
-
-
-def test_every_schedule_of_every_size_is_left_or_left_out_with_a_reason(paper: Field) -> None:
     assert len(paper.candidates) + len(paper.left_out) == 3 * len(PAPER_SIZES)
-
-
-def test_one_run_under_two_names_is_tried_once(paper: Field) -> None:
     assert reason(paper, "idfl S=50") == "the same run as async S=50"
     assert reason(paper, "async S=100") == "the same run as sync S=100"
-
-
-def test_the_free_delay_is_the_plan_s(paper: Field) -> None:
     assert {c.group_size: c.delay for c in paper.candidates if c.schedule == "idfl"} == {
         1: 74,
         5: 10,
@@ -65,21 +56,15 @@ def test_a_prospect_counts_rounds_and_updates_by_each_sixteenth(base: RunConfig)
     assert prospect.updates == tuple(100 * rounds for rounds in prospect.rounds)
 
 
-def test_a_schedule_without_a_round_by_the_deadline_is_left_out() -> None:
+def test_a_deadline_with_too_few_or_too_many_rounds_is_refused() -> None:
     base = RunConfig.from_options({"devices": 100, "compute_slots": 1, "deadline": 100, "group_size": 1})
     field = field_of(base, (1, 100), (0,))
     assert reason(field, "sync S=100") == "no round ends by the deadline"
     assert "sync S=1" in labels(field)
-
-
-def test_a_deadline_without_any_round_is_refused() -> None:
     base = RunConfig.from_options({"devices": 10, "compute_slots": 50, "deadline": 50, "group_size": 1})
     with pytest.raises(InputError) as error:
         field_of(base, (1, 10), (0,))
     assert error.value.parameter == "deadline"
-
-
-def test_a_timeline_that_is_too_long_to_simulate_is_not_taken_for_one_without_rounds() -> None:
     options = {"devices": 10, "compute_slots": 1, "group_size": 1, "selection": "round-robin"}
     with pytest.raises(InputError, match="smaller") as error:
         field_of(RunConfig.from_options({**options, "deadline": 10_000_000}), (1,), (0,))

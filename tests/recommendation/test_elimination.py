@@ -76,7 +76,7 @@ def test_other_seeds_are_only_for_finalists(question: Ask, no_grid_is_small: Non
     assert names(finding.choices) == ["sync-S3"]
 
 
-def test_who_starts_late_and_ends_best_is_found(question: Ask, no_grid_is_small: None) -> None:
+def test_who_starts_late_or_was_dropped_early_may_still_win(question: Ask, no_grid_is_small: None) -> None:
     def late(name: str, seed: int, part: float) -> float:
         if name == BEST:
             return 2.3 if part < 0.6 else 2.3 * 0.05 ** ((part - 0.6) / 0.4)
@@ -85,8 +85,6 @@ def test_who_starts_late_and_ends_best_is_found(question: Ask, no_grid_is_small:
     finding, _ = search(question(seeds=(0,)), late)
     assert names(finding.choices) == [BEST]
 
-
-def test_a_dropped_candidate_resumes_if_the_leader_gets_worse(question: Ask, no_grid_is_small: None) -> None:
     def collapsing(name: str, seed: int, part: float) -> float:
         level = separate(name, seed, part)
         return 2.0 if name == BEST and part > 0.8 else level - (0.3 if name == "sync-S1" else 0)
@@ -96,9 +94,7 @@ def test_a_dropped_candidate_resumes_if_the_leader_gets_worse(question: Ask, no_
     assert reached(asked)["sync-S1"] == 320
 
 
-def test_seeds_that_disagree_leave_a_set_with_the_lowest_mean_first(
-    question: Ask, no_grid_is_small: None
-) -> None:
+def test_close_candidates_need_seeds_that_agree(question: Ask, no_grid_is_small: None) -> None:
     def disagreeing(name: str, seed: int, part: float) -> float:
         level = separate(BEST if name == "sync-S3" else name, 0, part)
         return level + (0.005 if name == BEST and seed else 0.002 if name == "sync-S3" and not seed else 0)
@@ -106,8 +102,6 @@ def test_seeds_that_disagree_leave_a_set_with_the_lowest_mean_first(
     finding, _ = search(question(), disagreeing)
     assert names(finding.choices) == ["sync-S3", BEST]
 
-
-def test_one_seed_cannot_tell_close_candidates_apart(question: Ask, no_grid_is_small: None) -> None:
     def close(name: str, seed: int, part: float) -> float:
         return separate(BEST if name in ("sync-S3", "sync-S1") else name, seed, part) * (
             1.05 if name == "sync-S3" else 1.5 if name == "sync-S1" else 1
@@ -117,17 +111,23 @@ def test_one_seed_cannot_tell_close_candidates_apart(question: Ask, no_grid_is_s
     assert names(finding.choices) == [BEST, "sync-S3"]
 
 
-def test_a_small_grid_is_trained_as_a_whole(question: Ask) -> None:
+def test_a_small_grid_is_trained_as_a_whole_within_the_budget(question: Ask) -> None:
     finding, asked = search(question(), separate)
     assert set(reached(asked).values()) == set(reached(asked, seed=1).values()) == {320}
     assert finding.search_steps == finding.question.grid_steps
     assert names(finding.choices) == [BEST]
-
-
-def test_a_grid_that_is_small_but_exceeds_the_budget_is_searched(question: Ask) -> None:
     asked_for = question()
     finding, _ = search(question(budget=asked_for.grid_steps - 1), separate)
     assert finding.search_steps < asked_for.grid_steps
+    with pytest.raises(UserError, match="every candidate diverged"):
+        search(question(), lambda *_: inf)
+    finding, asked = search(question(sizes=(6,)), separate)
+    assert names(finding.choices) == ["sync-S6"]
+    assert finding.search_steps == 0
+    assert [pilot.rounds for pilot in asked] == [0]
+    with pytest.raises(InputError, match="at most 20") as error:
+        question(evaluate_every=21)
+    assert error.value.parameter == "evaluate_every"
 
 
 @pytest.mark.parametrize("part", [0.1, 0.3, 0.5])
@@ -174,21 +174,3 @@ def test_who_was_dropped_after_more_seeds_is_compared_with_others_by_the_seeds_t
 
     finding, _ = search(question(seeds=(0, 1, 2, 3)), loss)
     assert names(finding.choices) == ["sync-S3"]
-
-
-def test_if_all_diverge_that_is_said(question: Ask) -> None:
-    with pytest.raises(UserError, match="every candidate diverged"):
-        search(question(), lambda *_: inf)
-
-
-def test_a_single_candidate_needs_no_training(question: Ask) -> None:
-    finding, asked = search(question(sizes=(6,)), separate)
-    assert names(finding.choices) == ["sync-S6"]
-    assert finding.search_steps == 0
-    assert [pilot.rounds for pilot in asked] == [0]
-
-
-def test_evaluations_too_rare_for_a_sixteenth_are_refused(question: Ask) -> None:
-    with pytest.raises(InputError, match="at most 20") as error:
-        question(evaluate_every=21)
-    assert error.value.parameter == "evaluate_every"

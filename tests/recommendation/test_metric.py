@@ -26,20 +26,17 @@ def spent(slot: int) -> float:
     return float(joules(usage_until(CONFIG.simulate(), [slot]), POWERS)[0])
 
 
-def test_the_present_score_is_the_median_of_the_last_tenth_of_the_slots_so_far() -> None:
+def test_the_present_score_is_the_median_of_the_last_tenth_or_the_last() -> None:
     found = curve(100, point(0, 9.0), point(90, 8.0), *(point(91 + i, i, 0.2 * i) for i in range(4)))
     assert Metric().present(found) == (0, 1.5)
     assert Metric("accuracy").present(found) == (0, pytest.approx(0.7))
-
-
-def test_a_curve_without_an_evaluation_in_that_tenth_is_judged_by_its_last() -> None:
     assert Metric().present(curve(100, point(0, 2.3), point(10, 2.0))) == (0, 2.0)
-
-
-def test_a_task_without_accuracy_has_the_worst() -> None:
     found = curve(100, point(0, 2.3, nan), point(99, 2.0, nan))
     assert Metric("accuracy").present(found) == (0, 1.0)
     assert Metric("accuracy").optimistic(found)[1] <= 1.0
+    diverged = curve(20, diverged=True)
+    assert Metric().present(diverged) == Metric().optimistic(diverged) == DIVERGED > (9, 1e9)
+    assert Metric().settled(diverged)
 
 
 @pytest.mark.parametrize("metric", [Metric(), Metric("accuracy")], ids=["loss", "accuracy"])
@@ -52,28 +49,16 @@ def test_the_optimistic_score_is_better_than_the_present_one_and_equal_at_the_de
     assert metric.optimistic(curve(320, *falling)) == metric.present(curve(320, *falling))
 
 
-def test_a_pilot_that_diverged_is_worse_than_any_other_and_needs_no_training() -> None:
-    diverged = curve(20, diverged=True)
-    assert Metric().present(diverged) == Metric().optimistic(diverged) == DIVERGED > (9, 1e9)
-    assert Metric().settled(diverged)
-
-
-def test_joules_are_counted_until_the_target_is_first_reached() -> None:
+def test_joules_are_counted_until_the_target_is_first_reached_or_the_last_round() -> None:
     losses = point(0, 2.0), point(16, 1.5), point(32, 0.9), point(48, 1.2), point(64, 0.5)
     found = curve(320, *losses)
     assert JOULES.present(found) == JOULES.optimistic(found) == (0, spent(32))
     assert JOULES.settled(found)
     assert not JOULES.settled(curve(20, *losses[:2]))
-
-
-def test_who_has_not_met_the_target_needs_at_least_what_it_has_spent() -> None:
     going = curve(40, point(0, 2.0), point(40, 1.5))
     assert JOULES.present(going) == (1, 1.5)
     assert JOULES.optimistic(going) == (0, spent(40))
     assert JOULES.optimistic(curve(320, point(0, 2.0), point(320, 1.5))) == (1, 1.5)
-
-
-def test_a_pilot_spends_nothing_after_its_last_round() -> None:
     slow = CONFIG.with_options(schedule="sync", compute_slots=200)  # one round by the deadline
     timeline = slow.simulate()
     whole = joules(usage_until(timeline, [timeline.last_slot]), POWERS)[0]
@@ -108,10 +93,13 @@ def test_a_target_is_a_quantity_and_a_number(text: str, target: Target) -> None:
     assert Target.parse(text) == target
 
 
-def test_a_target_is_checked_however_it_is_made() -> None:
+def test_unknown_metrics_and_impossible_targets_are_refused() -> None:
     with pytest.raises(InputError) as error:
         Target("accuracy", 90)
     assert error.value.parameter == "target"
+    with pytest.raises(InputError) as error:
+        Metric("acc")  # type: ignore[arg-type]
+    assert error.value.parameter == "metric"
 
 
 @pytest.mark.parametrize(
@@ -122,12 +110,6 @@ def test_other_targets_are_refused(text: str) -> None:
     with pytest.raises(InputError) as error:
         Target.parse(text)
     assert error.value.parameter == "target"
-
-
-def test_an_unknown_metric_is_refused() -> None:
-    with pytest.raises(InputError) as error:
-        Metric("acc")  # type: ignore[arg-type]
-    assert error.value.parameter == "metric"
 
 
 @pytest.mark.parametrize(

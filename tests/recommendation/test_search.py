@@ -53,11 +53,19 @@ def trained_updates(path: Path) -> int:
     return sum(int(f.parameters().simulate().round_offsets[f.description()["rounds"]]) for f in folders)
 
 
-def test_the_cost_is_that_of_the_pilots(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
+def test_the_best_has_the_lowest_loss_and_asked_again_nothing_is_trained(
+    question: Ask, tmp_path: Path, tasks: Tasks
+) -> None:
     answer = find(question(), tmp_path / "out", tasks.make)
     assert answer.finding.search_steps == trained_updates(tmp_path / "out")  # one step a training
     assert 0 < answer.finding.search_steps < answer.finding.question.grid_steps
     assert answer.share == answer.finding.search_steps / answer.finding.question.grid_steps
+    ends = [s for s in answer.standings if s.slot == 320]
+    assert answer.best in ends
+    assert answer.best.values[0] == min(s.values[0] for s in ends if s.values[0] is not None)
+    count = tasks.trainings
+    assert find(question(), tmp_path / "out", tasks.make).to_json() == answer.to_json()
+    assert tasks.trainings == count
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -67,20 +75,6 @@ def test_only_trainings_begun_ahead_are_done_again_when_a_pilot_goes_on(
     finding = find(question(), tmp_path / "out", tasks.make, workers=workers).finding
     stops = 16 * len(finding.curves)
     assert finding.search_steps <= tasks.trainings <= finding.search_steps + 4 * workers * stops
-
-
-def test_the_best_has_the_lowest_loss_at_the_deadline(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
-    answer = find(question(), tmp_path / "out", tasks.make)
-    ends = [s for s in answer.standings if s.slot == 320]
-    assert answer.best in ends
-    assert answer.best.values[0] == min(s.values[0] for s in ends if s.values[0] is not None)
-
-
-def test_asked_again_it_trains_nothing_and_says_the_same(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
-    first = find(question(), tmp_path / "out", tasks.make).to_json()
-    count = tasks.trainings
-    assert find(question(), tmp_path / "out", tasks.make).to_json() == first
-    assert tasks.trainings == count
 
 
 class Stopping(BatchObserver):
@@ -177,15 +171,12 @@ def test_a_pilot_that_fails_ends_the_search_with_the_reason(question: Ask, tmp_p
         find(question(), tmp_path / "out", Broken)
 
 
-def test_a_folder_with_pilots_of_another_run_is_refused(question: Ask, tmp_path: Path) -> None:
+def test_pilots_of_another_run_are_refused(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
     folder = pilot_folder(tmp_path / "out")
     begin(folder, question().base)
     with pytest.raises(InputError, match="compute_slots 4") as error:
         begin(folder, question(compute_slots=5).base)
     assert error.value.parameter == "out"
-
-
-def test_a_pilot_of_another_run_is_refused(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
     RunFolder.create(tmp_path / "out" / "pilots" / "sync-S1-seed0", RunConfig())
     (tmp_path / "out" / "recommend.json").write_text('{"format": 1, "parameters": {}}')
     with pytest.raises(UserError, match="made with other options"):

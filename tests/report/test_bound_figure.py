@@ -42,35 +42,17 @@ def test_the_same_values_give_the_same_bytes(kind: str) -> None:
     assert len(pictures) == 1
 
 
-def test_covered_theorems_are_named_as_bounds() -> None:
+def test_theorems_say_what_they_cover_and_the_title_the_case() -> None:
     names = ("published bound", "corrected bound", "round robin bound")
     assert all(name in drawn(0.01) for name in names)
-
-
-def test_a_theorem_that_covers_nothing_here_says_so() -> None:
     assert "corrected (does not hold here)" in drawn(0.3)
-
-
-def test_a_formula_without_a_value_says_so() -> None:
     assert "round robin: no bound here" in drawn(1.0)
-
-
-def test_a_chart_without_any_value_can_be_drawn() -> None:
     assert drawn(1e3).count("no bound here") == 3
-
-
-def test_what_was_measured_is_drawn_where_there_is_something() -> None:
     assert "measured mean" in drawn(0.01, MEASURED)
     assert "measured mean" not in drawn(0.01)
-
-
-def test_the_title_tells_the_case_and_the_constants() -> None:
     text = drawn(0.01)
     assert "N = 12, S = 3, staleness 3, step size 0.01, batch 4" in text
     assert "L = 2 (devices 2), σ² = 1, M = 1.5, Γ² = 1" in text
-
-
-def test_a_single_round_can_be_drawn() -> None:
     scenario = Scenario(devices=2, group_size=1, compute_slots=2)
     single = Setting(scenario=scenario, rounds=1, batch_size=1, learning_rate=0.01)
     assert bound_figure(BoundCase(single, CONSTANTS), "png").startswith(b"\x89PNG")

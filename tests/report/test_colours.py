@@ -21,49 +21,31 @@ def lightness(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_every_schedule_with_a_short_name_has_a_colour() -> None:
+def test_lines_have_the_colours_of_their_schedules_and_differ_in_dashes() -> None:
     assert set(SCHEDULE_COLOURS) == set(POLICIES)
-
-
-def test_lines_of_several_schedules_have_the_colours_of_the_schedules_in_any_order() -> None:
     for order in (("sync", "async", "idfl"), ("idfl", "sync")):
         looks = line_looks([Subject(name, 5) for name in order])
         assert looks == [LineLook(SCHEDULE_COLOURS[name]) for name in order]
-
-
-def test_several_lines_of_a_schedule_differ_in_dashes_and_markers() -> None:
     looks = line_looks([Subject("async", 1), Subject("idfl", 1), Subject("async", 5), Subject("idfl", 5)])
     assert [look.colour.light for look in looks] == [BLUE.light, GREEN.light] * 2
     assert [look.dash for look in looks] == ["solid", "solid", "dashed", "dashed"]
     assert len({look.colour.marker for look in looks}) == 4
-
-
-def test_an_own_schedule_has_a_colour_that_no_built_in_one_has() -> None:
     first, second = line_looks([Subject("mine:policy"), Subject("idfl")])
     assert second.colour == GREEN
     assert first.colour not in SCHEDULE_COLOURS.values()
 
 
-def test_lines_of_one_schedule_have_the_colours_of_their_group_sizes() -> None:
+def test_group_sizes_are_lighter_the_larger_they_are_with_own_markers() -> None:
     looks = line_looks([Subject("idfl", size) for size in PAPER_SIZES])
     assert [look.colour for look in looks] == [size_colour(size) for size in PAPER_SIZES]
     assert len({look.colour.marker for look in looks}) == len(PAPER_SIZES)
-
-
-def test_group_sizes_are_lighter_the_larger_they_are_and_never_look_like_a_schedule() -> None:
     shades = [lightness(size_colour(size).light) for size in (1, 2, 3, 5, 10, 20, 25, 50, 100)]
     assert shades == sorted(shades)
     assert len(set(shades)) == len(shades)
     assert size_colour(1000).light == size_colour(100).light
     assert not {size_colour(size).light for size in range(1, 200)} & {colour.light for colour in COLOURS}
-
-
-def test_neighbouring_group_sizes_have_markers_of_their_own() -> None:
     looks = line_looks([Subject("idfl", size) for size in (8, 9, 10, 15, 16)])
     assert len({look.colour.marker for look in looks}) == 5
-
-
-def test_lines_that_differ_in_something_else_take_the_palette_in_turn() -> None:
     looks = line_looks([Subject("idfl", 5)] * 3)
     assert [look.colour for look in looks] == [BLUE, VERMILLION, GREEN]
     assert len({palette_look(number) for number in range(MOST_LOOKS)}) == MOST_LOOKS

@@ -13,33 +13,24 @@ def line(*seeds: list[Point]) -> Line:
     return Line("run", BLUE, "solid", seeds)
 
 
-def test_seeds_evaluated_at_the_same_places_are_averaged_there() -> None:
+def test_seeds_are_averaged_at_the_same_places_as_far_as_all_have_come() -> None:
     band = line(curve((0, 2.0), (10, 1.0)), curve((0, 4.0), (10, 2.0))).band("slot", "loss")
     assert band.places.tolist() == [0, 10]
     assert band.mean.tolist() == [3.0, 1.5]
     assert (band.low.tolist(), band.high.tolist()) == ([2.0, 1.0], [4.0, 2.0])
-
-
-def test_seeds_with_places_of_their_own_are_averaged_at_the_same_slots_and_not_by_number() -> None:
     often = curve((0, 4.0), (10, 3.0), (20, 2.0), (30, 1.0), (40, 0.0))
     seldom = curve((0, 4.0), (40, 0.0))
     band = line(often, seldom).band("slot", "loss")
     assert band.places.tolist() == [0, 10, 20, 30, 40]
     assert band.low.tolist() == band.high.tolist() == [4.0, 3.0, 2.0, 1.0, 0.0]
-
-
-def test_a_curve_goes_as_far_as_all_seeds_have_come() -> None:
     band = line(curve((0, 4.0), (10, 2.0), (20, 1.0)), curve((0, 4.0), (15, 1.0))).band("slot", "loss")
     assert band.places.tolist() == [0, 10, 15]
     assert band.mean.tolist() == [4.0, 2.0, 1.25]
 
 
-def test_accuracies_are_in_per_cent_and_rounds_are_places_too() -> None:
+def test_accuracies_are_in_per_cent_and_without_evaluations_nothing_is_drawn() -> None:
     band = line(curve((0, 2.0), (10, 1.0))).band("round", "accuracy")
     assert band.places.tolist() == [0, 5]
     assert band.mean.tolist() == [20.0, 10.0]
-
-
-def test_without_seeds_or_before_the_first_evaluation_there_is_nothing_to_draw() -> None:
     for nothing in (line(), line([]), line(curve((0, 1.0)), [])):
         assert [len(row) for row in nothing.band("slot", "loss")] == [0, 0, 0, 0]

@@ -41,15 +41,12 @@ def drawn_texts(figure: Figure) -> list[Text]:
     return [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
 
 
-def test_size_and_font_are_those_of_matplotlib_s_settings() -> None:
+def test_settings_and_style_sheets_of_matplotlib_are_used() -> None:
     with mpl.rc_context({"figure.figsize": (5.0, 3.0), "font.family": "DejaVu Serif", "font.size": 9}):
         figure = plot_curves(THREE)
     assert figure.get_size_inches().tolist() == [5.0, 3.0]
     # Also of ticks, which are made when the settings are others again.
     assert {text.get_fontname() for text in drawn_texts(figure)} == {"DejaVu Serif"}
-
-
-def test_a_style_sheet_of_matplotlib_is_used() -> None:
     figure = plot_curves(THREE, panel="loss", style="grayscale")
     assert figure.get_facecolor()[0] == pytest.approx(0.75)
     with pytest.raises(InputError) as error:
@@ -71,13 +68,10 @@ def test_ieee_figures_have_the_width_of_a_column_and_legible_letters(
     assert -0.01 <= inside.y0 <= inside.y1 <= height + 0.01
 
 
-def test_ieee_lines_can_be_told_apart_without_colours() -> None:
+def test_ieee_lines_differ_without_colours_and_the_style_is_a_sheet() -> None:
     lines = plot_curves(THREE, style="ieee", panel="loss").axes[0].get_lines()
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 3
     assert len({line.get_linestyle() for line in lines}) == 3
-
-
-def test_the_style_is_also_a_style_sheet_for_your_own_figures() -> None:
     with style.context("slotwise.report.ieee"):
         figure = Figure()
         plot_curves(THREE, ax=figure.subplots())
@@ -137,9 +131,6 @@ def test_the_horizontal_axis_can_be_seconds_rounds_updates_or_joules() -> None:
     assert error.value.parameter == "slot_seconds"
     with pytest.raises(UserError, match="powers"):
         places("joules")
-
-
-def test_all_panels_have_the_chosen_horizontal_axis() -> None:
     figure = plot_curves(THREE, x="updates")
     assert [axes.get_xlabel() for axes in figure.axes] == ["updates applied"] * 2
 
@@ -183,15 +174,11 @@ def run_in(path: Path, seed: int) -> SavedRun:
     return SavedRun.read(path)
 
 
-def test_runs_in_folders_are_drawn_like_histories(tmp_path: Path) -> None:
+def test_runs_in_folders_are_drawn_like_histories_one_curve_for_all_seeds_if_asked(tmp_path: Path) -> None:
     runs = [run_in(tmp_path / str(seed), seed) for seed in (0, 1)]
     figure = plot_curves({"idfl": runs}, panel="loss", x="updates", band="95%", style="ieee")
     assert figure.axes[0].get_lines()[0].get_xdata().tolist() == [0, 2, 4]
     assert len(figure.axes[0].collections) == 1
-
-
-def test_runs_that_differ_in_seeds_only_are_one_curve_if_asked_for(tmp_path: Path) -> None:
-    runs = [run_in(tmp_path / str(seed), seed) for seed in (0, 1)]
     assert [curve.label for curve in curves_of(runs)] == ["0: idfl S=1", "1: idfl S=1"]
     (curve,) = curves_of(runs, merge_seeds=True)
     assert (curve.label, len(curve.seeds)) == ("idfl S=1", 2)

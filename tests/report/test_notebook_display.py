@@ -57,24 +57,21 @@ ALL = [timeline, plans, history, result, Batch]
 Make = Callable[[], Displayable]
 
 
-def test_a_timeline_has_a_row_for_each_uplink() -> None:
+def test_timelines_and_plans_have_a_row_for_each_uplink_and_group_size() -> None:
     table = timeline().to_pandas()
     assert list(table.columns) == ["round", "device", "version", "staleness", "start", "end"]
     assert len(table) == 12
     assert table.iloc[4].to_list() == [2, 5, 1, 1, 8, 9]
-
-
-def test_a_table_is_a_copy_of_the_timeline() -> None:
     value = timeline()
     table = value.to_pandas()
     table.loc[0, "device"] = 99
     assert value.device[0] == 1
-
-
-def test_plans_have_a_row_for_each_group_size() -> None:
     table = plans().to_pandas().set_index("group_size")
     assert table.loc[[1, 5, 10, 25, 50, 100], "models"].to_list() == [24976, 8326, 4541, 1922, 980, 332]
     assert table.loc[10, "staleness_idfl"] == 5
+    table = Batch().to_pandas()
+    assert table["case"].to_list() == ["<a>", "b"]
+    assert pd.isna(table["final_loss"][1])
 
 
 @pytest.mark.parametrize("make", [history, result], ids=["history", "result"])
@@ -83,12 +80,6 @@ def test_a_history_has_a_row_for_each_evaluation(make: Make) -> None:
     assert list(table.columns) == list(Point._fields[:-1])  # metrics have columns of their own
     assert table.itertuples(index=False, name=None).__next__() == tuple(POINTS[0][:-1])
     assert len(table) == len(POINTS)
-
-
-def test_results_of_higher_layers_bring_their_columns() -> None:
-    table = Batch().to_pandas()
-    assert table["case"].to_list() == ["<a>", "b"]
-    assert pd.isna(table["final_loss"][1])
 
 
 @pytest.mark.parametrize("make", ALL)
@@ -124,22 +115,16 @@ def test_a_history_plots_loss_and_accuracy_against_slots() -> None:
     assert accuracy.lines[0].get_ydata().tolist() == pytest.approx([100 * p.accuracy for p in POINTS])
 
 
-def test_plans_plot_rounds_and_staleness_against_group_size() -> None:
+def test_plans_plot_rounds_and_staleness_of_every_schedule() -> None:
     rounds, staleness = plans().plot().axes
     assert rounds.lines[0].get_xdata().tolist() == [1, 2, 4, 5, 10, 20, 25, 50, 100]
     assert rounds.lines[0].get_ydata().tolist()[-1] == 331
     assert [line.get_ydata().tolist()[0] for line in staleness.lines] == [99, 25]
-
-
-def test_plans_of_unequal_devices_plot_every_schedule() -> None:
     fleet = Fleet(compute_slots=(2, 3, 4, 9), link_slots=(1, 1, 1, 1))
     rounds, staleness = plan(devices=4, compute_slots=2, deadline=100, fleet=fleet).plot().axes
     assert [line.get_label() for line in rounds.lines] == ["async", "idfl", "sync"]
     assert [line.get_label() for line in staleness.lines] == ["async", "idfl"]
     assert rounds.lines[0].get_xdata().tolist() == [1, 2, 4]
-
-
-def test_an_empty_table_of_plans_cannot_be_plotted() -> None:
     with pytest.raises(InputError) as error:
         PlanTable().plot()
     assert error.value.parameter == "plans"
@@ -190,20 +175,14 @@ def test_a_timeline_is_a_picture_and_a_long_one_is_cut() -> None:
     assert "shown: slots 0–59 of 2,250, devices 1–20 of 100" in large._repr_html_()
 
 
-def test_a_long_table_omits_rows_in_the_middle_and_says_how_many_there_are() -> None:
+def test_long_tables_omit_rows_and_short_ones_are_complete_and_escaped() -> None:
     text = history()._repr_html_()
     assert Reader(text).tags.count("tr") == 1 + 10 + 1
     assert "21 rows" in text
-
-
-def test_a_short_table_is_complete_and_escaped() -> None:
     text = Batch()._repr_html_()
     assert "&lt;a&gt;" in text
     assert "<td>–</td>" in text
     assert "rows" not in text
-
-
-def test_the_html_of_a_run_says_how_it_ended() -> None:
     assert "finished" in result()._repr_html_()
 
 
@@ -215,7 +194,7 @@ def test_every_metric_is_a_column() -> None:
     assert table["error"].isna().tolist() == [True, False]
 
 
-def test_several_histories_share_a_figure() -> None:
+def test_histories_share_a_figure_with_any_metric() -> None:
     history = History((Point(0, 0, 1.0, 0.5, 0), Point(9, 3, 0.5, 0.6, 1)), {}, 3)
     figure = plot_curves({"async": history, "idfl": history})
     (legend,) = filter(None, (axes.get_legend() for axes in figure.axes))  # in the free cell
@@ -224,9 +203,6 @@ def test_several_histories_share_a_figure() -> None:
         with pytest.raises(InputError) as error:
             plot_curves(wrong)
         assert error.value.parameter == "results"
-
-
-def test_another_metric_takes_the_place_of_the_accuracy() -> None:
     points = tuple(Point(9 * n, 3 * n, 1.0, 0.5, 0, {"count": 7.0 - n}) for n in range(3))
     results = {"own": History(points, {}, 6), "without": History((Point(0, 0, 1.0, 0.5, 0),), {}, 0)}
     axes = plot_curves(results, metric="count").axes[1]

@@ -52,11 +52,25 @@ def own_text(page: Page) -> str:
     return text.replace(get_plotlyjs(), "")
 
 
-def test_rounds_are_logarithmic_where_one_curve_has_many_more() -> None:
+def test_figures_have_bands_clipped_spikes_and_logarithmic_rounds() -> None:
     short, long = points(2.0, 1.0), points(*[1.0] * 30)
     assert [panel.has_log_rounds for panel in figure(line("S=1", short)).panels] == [False] * 3
     numbers = figure_numbers(figure(line("S=1", long), line("S=100", short)))
     assert [panel["log"] for panel in numbers["panels"]] == [False, False, True]
+    numbers = figure_numbers(figure(line("S=1", points(2.0, 1.0), points(4.0, 3.0, 9.9))))
+    (found,) = numbers["lines"]
+    assert (found["loss"], found["loss_low"], found["loss_high"]) == ([3, 2], [2, 1], [4, 3])
+    assert found["slot"] == [0, 10]
+    spiky = figure(line("S=1", points(2.3, 1e6, 2.0, 1.5, 1.0)))
+    assert spiky.losses == (1.0, 10.0, True)
+    assert "ends at 10; higher points are not shown" in html(curve_figure(spiky))
+    high = figure(line("S=1", points(700.0, 1e6, 700.0, 700.0, 1.0)))
+    assert high.losses == (1.0, 2000.0, True)
+    assert figure(line("S=1", points(2.3, 1.0))).losses == (1.0, 2.3, False)
+    assert "No curves yet" in html(curve_figure(figure()))
+    drawn = figure(line("</script><b>", points(1.0)))
+    text = render(Page("t", (), (), (drawn,)))
+    assert "</script><b>" not in text
 
 
 def test_the_page_needs_nothing_from_elsewhere(page: Page) -> None:
@@ -72,7 +86,7 @@ def test_the_page_needs_nothing_from_elsewhere(page: Page) -> None:
     assert "url(" not in text
 
 
-def test_the_page_has_its_parts_escaped(page: Page) -> None:
+def test_the_page_has_its_parts_escaped_and_the_numbers_of_its_figures(page: Page) -> None:
     text = own_text(page)
     assert "<title>The title</title>" in text
     assert "Async &amp; &lt;friends&gt;" in text
@@ -81,38 +95,9 @@ def test_the_page_has_its_parts_escaped(page: Page) -> None:
     assert 'alt="A &amp; B" src="data:image/svg+xml;base64,PHN2Zy8+"' in text
     assert text.count('class="panel"') == 3
     assert "$" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
-
-
-def test_the_numbers_of_the_figures_are_in_the_page(page: Page) -> None:
     found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', own_text(page))
     assert found is not None
     (numbers,) = json.loads(found[1])
     assert numbers["lines"][1]["loss"] == [2.3, 0.4, 0.2]
     assert numbers["lines"][1]["accuracy"] == [50, 50, 50]
     assert [panel["across"] for panel in numbers["panels"]] == ["slot", "slot", "round"]
-
-
-def test_a_script_cannot_end_inside_the_numbers() -> None:
-    drawn = figure(line("</script><b>", points(1.0)))
-    text = render(Page("t", (), (), (drawn,)))
-    assert "</script><b>" not in text
-
-
-def test_several_seeds_give_a_mean_and_a_band() -> None:
-    numbers = figure_numbers(figure(line("S=1", points(2.0, 1.0), points(4.0, 3.0, 9.9))))
-    (found,) = numbers["lines"]
-    assert (found["loss"], found["loss_low"], found["loss_high"]) == ([3, 2], [2, 1], [4, 3])
-    assert found["slot"] == [0, 10]
-
-
-def test_a_single_spike_does_not_press_the_curves_flat() -> None:
-    spiky = figure(line("S=1", points(2.3, 1e6, 2.0, 1.5, 1.0)))
-    assert spiky.losses == (1.0, 10.0, True)
-    assert "ends at 10; higher points are not shown" in html(curve_figure(spiky))
-    high = figure(line("S=1", points(700.0, 1e6, 700.0, 700.0, 1.0)))
-    assert high.losses == (1.0, 2000.0, True)
-    assert figure(line("S=1", points(2.3, 1.0))).losses == (1.0, 2.3, False)
-
-
-def test_a_figure_without_curves_says_so() -> None:
-    assert "No curves yet" in html(curve_figure(figure()))

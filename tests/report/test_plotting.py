@@ -105,23 +105,20 @@ def test_curves_are_drawn_in_the_kind_of_the_suffix(tmp_path: Path, name: str, f
     assert (tmp_path / name).read_bytes().startswith(first)
 
 
-def test_run_folders_are_drawn(tmp_path: Path) -> None:
+def test_run_folders_are_drawn_with_labels_that_tell_them_apart(tmp_path: Path) -> None:
     run = run_in(tmp_path / "small")
     draw_curves(curves_figure(curves_of([SavedRun.read(run)])), tmp_path / "a.svg")
     assert "small: idfl S=1" in (tmp_path / "a.svg").read_text()
-
-
-def test_runs_of_the_same_name_are_labelled_by_their_paths(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    runs = [run_in(tmp_path / "small"), run_in(tmp_path / "elsewhere" / "small")]
+    runs = [run, run_in(tmp_path / "elsewhere" / "small")]
     assert [curve.label for curve in curves_of([SavedRun.read(run) for run in runs])] == [
         f"{run}: idfl S=1" for run in runs
     ]
-
-
-def test_a_folder_named_after_its_schedule_is_not_labelled_twice(tmp_path: Path) -> None:
     (curve,) = curves_of([SavedRun.read(run_in(tmp_path / "idfl"))])
     assert (curve.label, curve.subject) == ("idfl S=1", ("idfl", 1))
+    with pytest.raises(InputError) as error:
+        draw_curves(curves_figure([]), tmp_path / "a.gif")
+    assert error.value.parameter == "out"
 
 
 @pytest.mark.parametrize("end", [1500, 4000, 20_000, 50_000, 72_915])
@@ -136,12 +133,6 @@ def test_labels_below_narrow_panels_are_apart(end: int) -> None:
         boxes = [tick.label1.get_window_extent() for tick in shown]
         letter = boxes[0].width
         assert all(right.x0 - left.x1 > letter for left, right in pairwise(boxes))
-
-
-def test_another_suffix_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as error:
-        draw_curves(curves_figure([]), tmp_path / "a.gif")
-    assert error.value.parameter == "out"
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,14 @@ from slotwise.report.curves import interval, t_quantile
 VALUES = np.array([[0.31, 2.0], [0.29, 4.0], [0.35, 9.0], [0.30, 1.0]])  # four seeds at two places
 
 
-def test_min_max_reaches_from_the_lowest_to_the_highest_seed() -> None:
+def test_a_spread_is_a_range_a_deviation_or_a_confidence_interval() -> None:
     mean, low, high = interval(VALUES, "min-max")
     np.testing.assert_allclose(mean, VALUES.sum(axis=0) / 4)
     np.testing.assert_array_equal(low, [0.29, 1.0])
     np.testing.assert_array_equal(high, [0.35, 9.0])
-
-
-def test_std_is_one_sample_standard_deviation_on_each_side() -> None:
     mean, low, high = interval(VALUES, "std")
     np.testing.assert_allclose(high - mean, np.std(VALUES, axis=0, ddof=1))
     np.testing.assert_allclose(mean - low, high - mean)
-
-
-def test_95_is_the_confidence_interval_of_the_mean() -> None:
     mean, low, high = interval(VALUES, "95%")
     np.testing.assert_allclose(high - mean, 3.182446 * np.std(VALUES, axis=0, ddof=1) / 2, rtol=1e-6)
     np.testing.assert_allclose(mean - low, high - mean)

@@ -22,7 +22,9 @@ class Notes(Observer):
         self.notices.append(message)
 
 
-def test_attackers_are_shown_and_kept_in_run_json(tmp_path: Path, toy: Task, parameters: RunConfig) -> None:
+def test_attackers_are_shown_and_kept_in_run_json_and_nothing_without(
+    tmp_path: Path, toy: Task, parameters: RunConfig
+) -> None:
     config = parameters.with_options(attack="noise", attack_share=0.5)
     observer = Notes()
     run(config, tmp_path / "run", task=toy, observer=observer)
@@ -30,13 +32,8 @@ def test_attackers_are_shown_and_kept_in_run_json(tmp_path: Path, toy: Task, par
     assert tuple(folder.description()["attackers"]) == config.attackers()
     assert ", ".join(map(str, config.attackers())) in observer.notices[0]
     assert folder.parameters() == config
-
-
-def test_a_run_without_attackers_does_not_mention_them(
-    tmp_path: Path, toy: Task, parameters: RunConfig
-) -> None:
     observer = Notes()
-    folder = run(parameters, tmp_path / "run", task=toy, observer=observer).folder
+    folder = run(parameters, tmp_path / "plain", task=toy, observer=observer).folder
     assert "attackers" not in RunFolder(folder).description()
     assert observer.notices == []
 

@@ -42,27 +42,27 @@ def newest(checkpoints: Checkpoints) -> Path:
     return max(checkpoints.folder.iterdir())
 
 
-def test_what_was_saved_is_loaded_to_the_bit(checkpoints: Checkpoints) -> None:
+def test_what_was_saved_is_loaded_to_the_bit_and_the_newest_two_are_kept(checkpoints: Checkpoints) -> None:
     loaded, damaged = checkpoints.load()
     assert same(loaded, history(9))
     assert damaged == []
-
-
-def test_a_loaded_model_is_float32_and_can_be_trained_on(checkpoints: Checkpoints) -> None:
     loaded, _ = checkpoints.load()
     assert loaded is not None
     assert loaded.model.dtype == np.float32
     assert loaded.model.tolist() == history(9).model.tolist()
-
-
-def test_the_newest_two_are_kept(checkpoints: Checkpoints) -> None:
     checkpoints.save(history(1000))
     names = sorted(path.name for path in checkpoints.folder.iterdir())
     assert names == ["round-000000009.checkpoint", "round-000001000.checkpoint"]
+    (checkpoints.folder / "notes.txt").touch()
+    checkpoints.clear()
+    assert [path.name for path in checkpoints.folder.iterdir()] == ["notes.txt"]
 
 
 def test_nothing_is_loaded_where_nothing_was_saved(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path / "none").load() == (None, [])
+    (tmp_path / "checkpoints").touch()
+    with pytest.raises(UserError, match=r"cannot write .*/checkpoints: File exists$"):
+        Checkpoints(tmp_path / "checkpoints").save(history(1))
 
 
 def test_a_truncated_checkpoint_is_noticed_at_any_length(tmp_path: Path) -> None:
@@ -92,7 +92,15 @@ def test_any_altered_byte_is_noticed_and_the_one_before_is_used(
     assert damaged == [newest(checkpoints)]
 
 
-def test_bytes_at_the_end_are_noticed(checkpoints: Checkpoints) -> None:
+def test_a_checkpoint_that_cannot_be_read_or_has_more_bytes_is_damaged(checkpoints: Checkpoints) -> None:
+    folder = checkpoints.folder / "round-000000010.checkpoint"
+    folder.mkdir()
+    loaded, damaged = checkpoints.load()
+    assert same(loaded, history(9))
+    assert damaged == [folder]
+    checkpoints.save(history(9))  # removes later ones, which were damaged, but no folder
+    assert folder.is_dir()
+    folder.rmdir()
     newest(checkpoints).write_bytes(newest(checkpoints).read_bytes() + b"\n")
     assert same(checkpoints.load()[0], history(5))
 
@@ -106,34 +114,12 @@ def test_a_right_checksum_of_something_else_is_no_checkpoint(
     assert same(checkpoints.load()[0], history(5))
 
 
-def test_a_checkpoint_that_cannot_be_read_is_damaged(checkpoints: Checkpoints) -> None:
-    folder = checkpoints.folder / "round-000000010.checkpoint"
-    folder.mkdir()
-    loaded, damaged = checkpoints.load()
-    assert same(loaded, history(9))
-    assert damaged == [folder]
-    checkpoints.save(history(9))  # removes later ones, which were damaged, but no folder
-    assert folder.is_dir()
-
-
 def test_all_damaged_is_nothing_to_go_on_from(checkpoints: Checkpoints) -> None:
     for path in checkpoints.folder.iterdir():
         path.write_bytes(b"")
     loaded, damaged = checkpoints.load()
     assert loaded is None
     assert len(damaged) == 2
-
-
-def test_a_file_in_place_of_the_folder_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "checkpoints").touch()
-    with pytest.raises(UserError, match=r"cannot write .*/checkpoints: File exists$"):
-        Checkpoints(tmp_path / "checkpoints").save(history(1))
-
-
-def test_clearing_removes_nothing_foreign(checkpoints: Checkpoints) -> None:
-    (checkpoints.folder / "notes.txt").touch()
-    checkpoints.clear()
-    assert [path.name for path in checkpoints.folder.iterdir()] == ["notes.txt"]
 
 
 def test_after_damage_new_checkpoints_are_kept_although_damaged_ones_claim_later_rounds(

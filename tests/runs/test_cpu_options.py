@@ -11,11 +11,13 @@ CPU: dict[str, Any] = {"cycles_per_sample": 2e6, "cpu_ghz": 1.0, "cpu_slot_ms": 
 BATTERY: dict[str, Any] = {"battery_joules": 5.0, "sending_joules": 0.1}
 
 
-def test_cycles_stand_for_compute_slots() -> None:
+def test_cycles_stand_for_compute_slots_and_joules() -> None:
     config = RunConfig.from_options(CPU)  # 5 · 64 samples: 0.64 s
     assert config.channel.compute_slots == 7
     assert RunConfig.from_options({**CPU, "local_steps": 10}).channel.compute_slots == 13
     assert RunConfig.from_saved(config.options()) == config
+    config = RunConfig.from_options({**CPU, **BATTERY, "cpu_kappa": 1e-28})
+    assert config.options()["computing_joules"] == pytest.approx(0.064 / 7)
 
 
 @pytest.mark.parametrize(
@@ -27,11 +29,6 @@ def test_decimal_fractions_give_no_slot_more_than_they_say(ghz: float, slot_ms: 
     assert config.channel.compute_slots == 1
 
 
-def test_with_a_battery_they_stand_for_its_joules() -> None:
-    config = RunConfig.from_options({**CPU, **BATTERY, "cpu_kappa": 1e-28})
-    assert config.options()["computing_joules"] == pytest.approx(0.064 / 7)
-
-
 @pytest.mark.parametrize(
     ("options", "parameter"),
     [
@@ -40,12 +37,7 @@ def test_with_a_battery_they_stand_for_its_joules() -> None:
         ({**CPU, "batch_size": None}, "batch_size"),
         ({"cpu_kappa": 1e-28}, "cpu_kappa"),
         ({"cycles_per_sample": 2e6, "cpu_ghz": 1.0}, "cpu_slot_ms"),
-        ({**CPU, "cpu_ghz": 0.0}, "cpu_ghz"),
-        ({**CPU, "cpu_ghz": "fast"}, "cpu_ghz"),
-        ({**CPU, "cpu_ghz": float("inf")}, "cpu_ghz"),
         ({**CPU, "cpu_ghz": 1e308}, "cpu_ghz"),
-        ({**CPU, "cpu_slot_ms": float("nan")}, "cpu_slot_ms"),
-        ({**CPU, "cycles_per_sample": -1}, "cycles_per_sample"),
         ({**CPU, "compute_slots": 5}, "cycles_per_sample"),
         ({**CPU, "cpu_kappa": 1e-28}, "cpu_kappa"),
         ({**CPU, **BATTERY, "cpu_kappa": 1e-28, "computing_joules": 1.0}, "cpu_kappa"),

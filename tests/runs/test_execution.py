@@ -46,7 +46,7 @@ def stopped(folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int) ->
     return train_in(folder, parameters, task=toy, checkpoint_every=0, observer=StopAfter(rounds))
 
 
-def test_a_finished_run_says_all_there_is_to_say(straight: RunFolder, toy: Task) -> None:
+def test_a_finished_run_says_all_and_its_history_has_no_gap(straight: RunFolder, toy: Task) -> None:
     document = straight.description()
     history, _ = straight.checkpoints.load()
     assert history is not None
@@ -58,9 +58,6 @@ def test_a_finished_run_says_all_there_is_to_say(straight: RunFolder, toy: Task)
     assert straight.points() == list(history.points)
     with np.load(straight.path / "model.npz") as archive:
         assert np.array_equal(archive["weight"], toy.named_arrays(history.model)["weight"])
-
-
-def test_the_history_has_no_gap_and_no_row_twice(straight: RunFolder) -> None:
     rounds = [point.round for point in straight.points()]
     assert rounds == sorted(set(rounds))
     assert len(rounds) == 14  # 0, 10, …, 120 and the last, 122
@@ -252,13 +249,17 @@ def test_a_checkpoint_of_another_run_is_refused(
         train_in(folder, parameters, task=toy)
 
 
-def test_run_makes_a_folder_and_trains_in_it(
-    tmp_path: Path, parameters: RunConfig, toy: Task, straight: RunFolder
+def test_run_trains_in_a_new_folder_and_refuses_a_run_that_is_there(
+    tmp_path: Path, parameters: RunConfig, toy: Task, straight: RunFolder, folder: RunFolder
 ) -> None:
     found = run(parameters, tmp_path / "new", task=toy)
     assert (found.status, found.folder) == ("finished", tmp_path / "new")
     assert found.timeline == parameters.simulate()
     assert result(RunFolder.open(found.folder)) == result(straight)
+    with pytest.raises(InputError) as caught:
+        run(parameters, folder.path, task=toy)
+    assert caught.value.parameter == "out"
+    assert run(parameters, folder.path, task=toy, overwrite=True).status == "finished"
 
 
 def test_a_run_simulates_its_timeline_once(
@@ -274,15 +275,6 @@ def test_a_run_simulates_its_timeline_once(
     monkeypatch.setattr(RunConfig, "simulate", counting)
     run(parameters, tmp_path / "new", task=toy)
     assert len(simulated) == 1
-
-
-def test_run_refuses_a_run_that_is_there_unless_asked_to_overwrite(
-    folder: RunFolder, parameters: RunConfig, toy: Task
-) -> None:
-    with pytest.raises(InputError) as caught:
-        run(parameters, folder.path, task=toy)
-    assert caught.value.parameter == "out"
-    assert run(parameters, folder.path, task=toy, overwrite=True).status == "finished"
 
 
 @pytest.mark.parametrize("rounds", [1, 20])
@@ -335,21 +327,17 @@ def test_a_finished_run_is_returned_as_it_is(straight: RunFolder, with_checkpoin
     assert result(straight) == before
 
 
-def test_a_diverged_run_is_not_resumed(folder: RunFolder, toy: Task) -> None:
+def test_a_diverged_a_live_or_a_locked_run_is_not_resumed(
+    folder: RunFolder, toy: Task, tmp_path: Path, parameters: RunConfig
+) -> None:
+    with folder.held(), pytest.raises(UserError, match="another process"):
+        resume(folder, task=toy)
     with pytest.raises(Diverged):
         train_in(folder, folder.parameters(), task=Poisoned(toy))
     with pytest.raises(UserError, match="diverged"):
         resume(folder, task=toy)
-
-
-def test_a_live_run_is_not_resumed(tmp_path: Path, parameters: RunConfig, toy: Task) -> None:
     folder = RunFolder.create(tmp_path / "live", parameters, live_run="abc")
     with pytest.raises(UserError, match="live run"):
-        resume(folder, task=toy)
-
-
-def test_a_run_that_another_process_trains_is_not_resumed(folder: RunFolder, toy: Task) -> None:
-    with folder.held(), pytest.raises(UserError, match="another process"):
         resume(folder, task=toy)
 
 

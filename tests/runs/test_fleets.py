@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.base.errors import ConflictError, InputError
+from slotwise.base.errors import ConflictError
 from slotwise.fleet.devices import EqualUplinks, ListedAbsences
 from slotwise.learning import Task
 from slotwise.learning.quantisation import Quantised
@@ -149,9 +149,3 @@ def test_two_options_of_one_meaning_are_refused(options: dict[str, Any]) -> None
     with pytest.raises(ConflictError) as caught:
         from_small(options)
     assert {caught.value.parameter, caught.value.other} <= options.keys()
-
-
-def test_a_fleet_file_must_be_a_path() -> None:
-    with pytest.raises(InputError) as caught:
-        from_small({"fleet_file": 5})
-    assert caught.value.parameter == "fleet_file"

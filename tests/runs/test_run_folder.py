@@ -40,16 +40,13 @@ def test_history_csv_gives_back_the_same_floats(
     assert [math.copysign(1, p.loss) for p in folder.points()] == [math.copysign(1, p.loss) for p in curve]
 
 
-def test_history_csv_is_one_line_a_point_under_the_names(folder: RunFolder) -> None:
+def test_files_have_every_parameter_the_curve_and_the_model_by_name(
+    folder: RunFolder, parameters: RunConfig
+) -> None:
     folder.write_points([Point(5, 1, 0.25, 0.5, 0)])
     assert (folder.path / "history.csv").read_bytes() == (
         b"slot,round,loss,accuracy,staleness\n5,1,0.25,0.5,0\n"
     )
-
-
-def test_the_description_holds_every_parameter_the_versions_and_the_status(
-    folder: RunFolder, parameters: RunConfig
-) -> None:
     document = json.loads((folder.path / "run.json").read_text())
     assert document["format"] == 1
     assert document["status"] == folder.status == "running"
@@ -58,6 +55,11 @@ def test_the_description_holds_every_parameter_the_versions_and_the_status(
     assert document["versions"]["slotwise"] == version("slotwise")
     assert document["versions"]["numpy"] == np.__version__
     assert document["versions"]["python"] == platform.python_version()
+    arrays = {"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.zeros(2, np.float32)}
+    folder.write_model(arrays)
+    with np.load(folder.path / "model.npz") as archive:
+        assert archive.files == list(arrays)
+        assert all(np.array_equal(archive[name], arrays[name]) for name in arrays)
 
 
 def test_unusual_parameters_come_back(tmp_path: Path) -> None:
@@ -67,32 +69,19 @@ def test_unusual_parameters_come_back(tmp_path: Path) -> None:
     assert RunFolder.create(tmp_path / "run", unusual).parameters() == unusual
 
 
-def test_a_model_is_written_by_name(folder: RunFolder) -> None:
-    arrays = {"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.zeros(2, np.float32)}
-    folder.write_model(arrays)
-    with np.load(folder.path / "model.npz") as archive:
-        assert archive.files == list(arrays)
-        assert all(np.array_equal(archive[name], arrays[name]) for name in arrays)
-
-
 def test_the_identity_of_a_model_is_that_of_its_little_endian_bytes() -> None:
     expected = hashlib.sha256(struct.pack("<3f", 1.0, -0.0, 0.1)).hexdigest()
     assert model_sha256(np.array([1.0, -0.0, 0.1], dtype=np.float32)) == expected
     assert model_sha256(np.array([1.0, -0.0, 0.1], dtype=">f4")) == expected  # type: ignore[arg-type]
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path, parameters: RunConfig) -> None:
+def test_a_folder_that_is_empty_new_or_left_by_a_kill_is_taken(tmp_path: Path, parameters: RunConfig) -> None:
     assert RunFolder.create(tmp_path, parameters).is_run
-
-
-def test_parent_folders_are_made(tmp_path: Path, parameters: RunConfig) -> None:
     assert RunFolder.create(tmp_path / "a" / "b", parameters).is_run
-
-
-def test_what_a_kill_at_the_start_leaves_is_no_obstacle(tmp_path: Path, parameters: RunConfig) -> None:
-    (tmp_path / ".0123456789abcdef.tmp").write_text("{")
-    RunFolder.create(tmp_path, parameters)
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / ".0123456789abcdef.tmp").write_text("{")
+    RunFolder.create(tmp_path / "killed", parameters)
+    assert [path.name for path in (tmp_path / "killed").iterdir()] == ["run.json"]
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -105,9 +94,18 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_an_existing_run_is_refused(folder: RunFolder, parameters: RunConfig) -> None:
+def test_a_folder_is_held_by_one_at_a_time_and_a_run_not_overwritten(
+    folder: RunFolder, parameters: RunConfig
+) -> None:
     with pytest.raises(InputError, match="it contains a run"):
         RunFolder.create(folder.path, parameters)
+    with folder.held(), pytest.raises(UserError, match="another process is training this run"):
+        folder.held().__enter__()
+    with folder.held():
+        pass
+    with folder.held(), pytest.raises(UserError, match="another process is training this run"):
+        RunFolder.create(folder.path, RunConfig().with_options(seed=5), overwrite=True)
+    assert folder.parameters() == parameters
 
 
 def test_overwriting_replaces_the_run_and_leaves_foreign_files(folder: RunFolder) -> None:
@@ -128,26 +126,12 @@ def test_a_file_is_no_folder(tmp_path: Path, parameters: RunConfig, place: str) 
         RunFolder.create(tmp_path / place, parameters)
 
 
-def test_a_name_that_is_too_long_is_refused(tmp_path: Path, parameters: RunConfig) -> None:
+def test_a_folder_that_is_no_run_or_has_too_long_a_name_is_refused(
+    tmp_path: Path, parameters: RunConfig
+) -> None:
     with pytest.raises(InputError, match="File name too long"):
         RunFolder.create(tmp_path / ("x" * 300), parameters)
     with pytest.raises(UserError, match="not a run folder"):
         RunFolder.open(tmp_path / ("x" * 300))
-
-
-def test_a_folder_that_is_no_run_is_not_opened(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"not a run folder \(no run\.json\)"):
         RunFolder.open(tmp_path)
-
-
-def test_a_folder_is_held_by_one_at_a_time(folder: RunFolder) -> None:
-    with folder.held(), pytest.raises(UserError, match="another process is training this run"):
-        folder.held().__enter__()
-    with folder.held():
-        pass
-
-
-def test_a_run_that_goes_on_is_not_overwritten(folder: RunFolder, parameters: RunConfig) -> None:
-    with folder.held(), pytest.raises(UserError, match="another process is training this run"):
-        RunFolder.create(folder.path, RunConfig().with_options(seed=5), overwrite=True)
-    assert folder.parameters() == parameters

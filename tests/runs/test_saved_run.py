@@ -19,7 +19,9 @@ def finished(tmp_path: Path, parameters: RunConfig, toy: Task) -> SavedRun:
     return SavedRun.read(tmp_path / "run")
 
 
-def test_a_finished_run_says_what_came_of_it(finished: SavedRun, parameters: RunConfig) -> None:
+def test_a_finished_run_says_what_came_of_it_and_counts_updates_and_joules(
+    finished: SavedRun, parameters: RunConfig
+) -> None:
     assert (finished.name, finished.status, finished.is_live) == ("run", "finished", False)
     assert finished.config == parameters
     assert finished.rounds == finished.planned.rounds == 40
@@ -32,9 +34,6 @@ def test_a_finished_run_says_what_came_of_it(finished: SavedRun, parameters: Run
     assert finished.measured is None
     assert not finished.has_collapsed(finished.final_accuracy)
     assert finished.has_collapsed(finished.final_accuracy + 0.01)
-
-
-def test_a_curve_counts_updates_and_joules(finished: SavedRun) -> None:
     curve = finished.curve()
     assert [point.updates for point in curve] == [2 * point.round for point in finished.points]
     assert all(math.isnan(point.joules) for point in curve)
@@ -43,20 +42,6 @@ def test_a_curve_counts_updates_and_joules(finished: SavedRun) -> None:
     assert costs is not None
     assert finished.curve(powers)[-1].joules == pytest.approx(costs.joules)
     assert [point.loss for point in finished.curve(powers)] == [point.loss for point in finished.points]
-
-
-def test_a_run_that_has_only_begun_has_no_results(folder: RunFolder) -> None:
-    begun = folder.read()
-    assert begun.status == "running"
-    assert (begun.points, begun.curve(), begun.last, begun.best, begun.costs()) == ((), (), None, None, None)
-    assert math.isnan(begun.final_loss)
-    assert begun.reported == {}
-
-
-def test_a_diverged_run_has_collapsed(folder: RunFolder, parameters: RunConfig) -> None:
-    folder.write_description(parameters, "diverged", diverged_in_round=3)
-    assert folder.read().diverged
-    assert folder.read().has_collapsed(0.0)
 
 
 def test_where_there_is_no_run_nothing_is_found(tmp_path: Path) -> None:
@@ -94,8 +79,18 @@ def test_a_result_of_a_wrong_type_in_run_json_is_damage(folder: RunFolder, name:
         folder.read()
 
 
-def test_there_are_no_points_before_the_first_was_saved(folder: RunFolder) -> None:
+def test_a_run_has_no_results_before_it_has_points_nor_after_it_diverged(
+    folder: RunFolder, parameters: RunConfig
+) -> None:
     assert folder.read().points == ()
+    begun = folder.read()
+    assert begun.status == "running"
+    assert (begun.points, begun.curve(), begun.last, begun.best, begun.costs()) == ((), (), None, None, None)
+    assert math.isnan(begun.final_loss)
+    assert begun.reported == {}
+    folder.write_description(parameters, "diverged", diverged_in_round=3)
+    assert folder.read().diverged
+    assert folder.read().has_collapsed(0.0)
 
 
 @pytest.mark.parametrize(

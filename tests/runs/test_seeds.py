@@ -16,31 +16,22 @@ def rows(config: RunConfig) -> np.ndarray:
     return build_task(config).samples.rows  # type: ignore[attr-defined]
 
 
-def test_by_default_all_are_the_seed_of_the_run() -> None:
+def test_by_default_all_are_the_seed_of_the_run_and_each_can_be_given() -> None:
     config = SMALL.with_options(seed=5)
     assert (config.fleet_seed, config.data_seed, config.model_seed) == (5, 5, 5)
-
-
-def test_each_can_be_given() -> None:
     config = SMALL.with_options(seed=5, jitter=0.1, fleet_seed=1, data_seed=2, model_seed=0)
     assert (config.fleet_seed, config.data_seed, config.model_seed) == (1, 2, 0)
 
 
-def test_a_data_seed_fixes_the_partition() -> None:
+def test_seeds_of_data_and_fleet_fix_partition_and_fleet() -> None:
     one, other = SMALL.with_options(seed=1, data_seed=7), SMALL.with_options(seed=2, data_seed=7)
     assert np.array_equal(rows(one), rows(other))
     assert np.array_equal(rows(one), rows(SMALL.with_options(seed=7)))
     assert not np.array_equal(rows(one), rows(SMALL.with_options(seed=1)))
-
-
-def test_a_fleet_seed_fixes_the_fleet() -> None:
     unequal = SMALL.with_options(compute_distribution="uniform:1:99")
     one, other = unequal.with_options(seed=1, fleet_seed=7), unequal.with_options(seed=2, fleet_seed=7)
     assert one.make_fleet() == other.make_fleet() == unequal.with_options(seed=7).make_fleet()
     assert one.make_fleet() != unequal.with_options(seed=1).make_fleet()
-
-
-def test_cached_schedules_honour_the_seed_of_the_fleet() -> None:
     unequal = SMALL.with_options(compute_distribution="uniform:1:99", deadline=2000)
     fixed = [unequal.with_options(seed=seed, fleet_seed=7) for seed in (1, 2)]
     assert schedule_timeline(fixed[0]) is schedule_timeline(fixed[1])

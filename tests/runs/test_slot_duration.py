@@ -30,9 +30,14 @@ def test_one_of_cpu_and_radio_is_enough(slots: dict[str, Any], slot_ms: float) -
     assert config.channel.compute_slots == -(-640 // slot_ms)
 
 
-def test_cpu_and_radio_that_differ_are_refused() -> None:
+def test_a_radio_and_a_cpu_must_have_the_same_slot() -> None:
     with pytest.raises(InputError) as error:
         RunConfig.from_options({**CPU, **RADIO, "cpu_slot_ms": 50.0, "radio_slot_ms": 10.0})
+    assert error.value.parameter == "cpu_slot_ms"
+    config = RunConfig.from_options({**CPU, "cpu_slot_ms": 50.0})
+    assert config.with_options(**RADIO, radio_slot_ms=50.0).link.slot_ms == 50.0
+    with pytest.raises(InputError) as error:
+        config.with_options(**RADIO, radio_slot_ms=10.0)
     assert error.value.parameter == "cpu_slot_ms"
 
 
@@ -46,38 +51,19 @@ def test_powers_take_the_slot_of_the_radio(options: dict[str, Any], seconds: flo
     assert powers_of_run(agreeing, config) == agreeing
 
 
-def test_powers_take_the_slot_of_the_cpu() -> None:
+def test_powers_take_the_slot_of_the_cpu_and_run_json_keeps_it() -> None:
     config = RunConfig.from_options({**CPU, "cpu_slot_ms": 50.0})
     assert powers_of_run(Powers(**WATTS), config).slot_seconds == 0.05
     with pytest.raises(InputError) as error:
         powers_of_run(Powers(**WATTS, slot_seconds=1.0), config)
     assert error.value.parameter == "slot_seconds"
-
-
-def test_run_json_keeps_the_slot_of_the_cpu_and_has_no_entry_without_one() -> None:
-    config = RunConfig.from_options({**CPU, "cpu_slot_ms": 50.0})
     assert RunConfig.from_saved(config.options()) == config
     assert config.changed_options()["slot_ms"] == 50.0
     assert "slot_ms" not in RunConfig().options()
     assert "slot_ms" not in RunConfig.from_options({**CPU, **RADIO, "cpu_slot_ms": 50.0}).options()
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), "1"])
-def test_a_slot_without_a_duration_is_refused(value: Any) -> None:
-    with pytest.raises(InputError) as error:
-        RunConfig(slot_ms=value)
-    assert error.value.parameter == "slot_ms"
-
-
-def test_a_radio_added_to_a_cpu_must_have_the_same_slot() -> None:
-    config = RunConfig.from_options({**CPU, "cpu_slot_ms": 50.0})
-    assert config.with_options(**RADIO, radio_slot_ms=50.0).link.slot_ms == 50.0
-    with pytest.raises(InputError) as error:
-        config.with_options(**RADIO, radio_slot_ms=10.0)
-    assert error.value.parameter == "cpu_slot_ms"
-
-
-def test_cases_of_a_batch_built_in_python_have_the_joules_of_their_options() -> None:
+def test_runs_of_a_batch_have_the_slots_of_their_options() -> None:
     options = {"devices": 4, "group_size": 2, "deadline": 400, **CPU, "cpu_slot_ms": 50.0}
     in_words = BatchSpec.of({"a": options}, powers=Powers(**WATTS))
     built = BatchSpec.of({"a": RunConfig.from_options(options)}, powers=Powers(**WATTS))
@@ -85,17 +71,11 @@ def test_cases_of_a_batch_built_in_python_have_the_joules_of_their_options() -> 
     # What is trained does not depend on the duration of a slot.
     assert built.runs == in_words.runs
     assert "slot_ms" not in built.runs[0].config.options()
-
-
-def test_powers_with_another_slot_are_refused() -> None:
     powers, config = Powers(**WATTS, slot_seconds=5.0), RunConfig.from_options(RADIO)
     with pytest.raises(InputError) as error:
         powers_of_run(powers, config)
     assert error.value.parameter == "slot_seconds"
     assert powers_of_run(powers, config, check=False) == powers
-
-
-def test_the_runs_of_a_batch_have_their_own_slots() -> None:
     small = {"devices": 4, "group_size": 2, "compute_slots": 2, "deadline": 4000, **RADIO}
     found = BatchSpec.of({"": {**small, "radio_slot_ms": 50.0}}, powers=Powers(**WATTS)).powers
     assert found == Powers(**WATTS, slot_seconds=0.05)

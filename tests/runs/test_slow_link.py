@@ -33,29 +33,17 @@ def test_the_changed_option_of_the_radio_is_named(name: str, value: float, remed
     assert error.allowed.startswith(remedy)
 
 
-def test_devices_that_are_too_far_for_a_fixed_rate_are_named_and_not_their_usual_power() -> None:
+def test_the_option_of_a_slow_link_that_can_be_changed_is_named() -> None:
     fixed = {"radio_link": "fixed-rate", "link_slots": 5, "radio_radius_m": 5_000.0}
     error = refused(**fixed)
     assert (error.parameter, error.value) == ("radio_radius_m", "5000")
     assert "mean SNR" in error.allowed
     assert refused(**fixed, radio_power_dbm=24.0).parameter == "radio_power_dbm"
-
-
-def test_of_several_options_the_worst_is_named() -> None:
     assert refused(radio_radius_m=3_000.0, radio_noise_figure_db=6.0).parameter == "radio_radius_m"
-
-
-def test_a_limit_that_was_given_is_named_itself() -> None:
     assert refused(radio_radius_m=3_000.0, radio_give_up_slots=5).parameter == "radio_give_up_slots"
-
-
-def test_a_deadline_that_is_too_short_in_any_case_is_named() -> None:
     assert refused(radio_radius_m=600.0, deadline=55).parameter == "deadline"
     with pytest.raises(InputError) as error:
         simulate_run(RunConfig.from_options({"group_size": 10, "compute_slots": 50, "deadline": 20}))
     assert error.value.parameter == "deadline"
-
-
-def test_a_run_over_a_good_link_is_simulated() -> None:
     config = RunConfig.from_options(RADIO)
     assert simulate_run(config) == config.simulate()

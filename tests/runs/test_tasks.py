@@ -30,8 +30,19 @@ def mnist() -> Dataset:
     return load_mnist()
 
 
-def test_the_default_network_has_the_parameters_the_paper_s_case_needs() -> None:
+def test_unit_inputs_reach_the_task_and_layers_must_fit_the_image() -> None:
     assert RunConfig().network().parameters == 21_840
+    with pytest.raises(InputError, match="channels") as caught:
+        build_task(RunConfig().with_options(channels=(1, 1, 1)))
+    assert "\n" not in str(caught.value)
+    options = {"devices": 2, "group_size": 1, "samples_per_device": 8, "channels": (2,), "hidden": ()}
+    standard, unit = (
+        build_task(RunConfig().with_options(**options, input_scale=scale))  # type: ignore[arg-type]
+        for scale in ("standard", "unit")
+    )
+    assert isinstance(standard, CnnTask)
+    model = standard.initial_model()
+    assert standard.evaluate(model).loss != unit.evaluate(model).loss
 
 
 def test_the_default_devices_hold_250_images_of_one_label(mnist: Dataset) -> None:
@@ -55,23 +66,6 @@ def test_other_partitions_mix_labels(
     labels = [len(np.unique(mnist.train_targets[own])) for own in rows]
     assert fewest <= min(labels)
     assert max(labels) <= most
-
-
-def test_too_many_layers_for_the_image_are_told_as_channels() -> None:
-    with pytest.raises(InputError, match="channels") as caught:
-        build_task(RunConfig().with_options(channels=(1, 1, 1)))
-    assert "\n" not in str(caught.value)
-
-
-def test_unit_inputs_reach_the_task() -> None:
-    options = {"devices": 2, "group_size": 1, "samples_per_device": 8, "channels": (2,), "hidden": ()}
-    standard, unit = (
-        build_task(RunConfig().with_options(**options, input_scale=scale))  # type: ignore[arg-type]
-        for scale in ("standard", "unit")
-    )
-    assert isinstance(standard, CnnTask)
-    model = standard.initial_model()
-    assert standard.evaluate(model).loss != unit.evaluate(model).loss
 
 
 def options(task: str) -> dict[str, object]:

@@ -198,12 +198,17 @@ def test_compute_slots_follow_a_batch_size_that_changes() -> None:
     assert RunConfig.from_saved(json.loads(json.dumps(config.options()))) == config
 
 
-def test_a_training_has_the_batch_size_of_the_slot_of_its_model() -> None:
+def test_a_training_has_the_batch_size_of_its_model_until_it_is_given_anew() -> None:
     training = RunConfig.from_options({**LISTED, **TINY, **CHANGING}).training
     starts = [TrainingStart(3, 0, round=1, slot=slot) for slot in (0, 29, 30, 90)]
     assert [[len(rows) for rows in training.batches(start, 300)] for start in starts] == (
         [[4, 4], [4, 4], [16, 16], [16, 16]]
     )
+    config = RunConfig.from_options({**LISTED, **TINY, **CHANGING})
+    assert config.with_options(batch_size=8).training.batch_sizes == (8,)
+    assert config.training.batch_sizes == (4, 16)
+    plan = Setting.from_options({"samples_per_slot": 4, "batch_size": "4@0, 16@30"})
+    assert plan.make_fleet().compute_changes == ((30, (20,) * 100),)
 
 
 @pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
@@ -212,14 +217,6 @@ def test_changing_batches_give_the_same_bits_for_any_number_of_workers(schedule:
     task, timeline = build_task(config), config.simulate()
     models = [train(timeline, task, workers=workers).model.tobytes() for workers in (1, 3)]
     assert models[0] == models[1]
-
-
-def test_a_batch_size_given_anew_ends_the_changes() -> None:
-    config = RunConfig.from_options({**LISTED, **TINY, **CHANGING})
-    assert config.with_options(batch_size=8).training.batch_sizes == (8,)
-    assert config.training.batch_sizes == (4, 16)
-    plan = Setting.from_options({"samples_per_slot": 4, "batch_size": "4@0, 16@30"})
-    assert plan.make_fleet().compute_changes == ((30, (20,) * 100),)
 
 
 @pytest.mark.parametrize(

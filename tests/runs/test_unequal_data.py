@@ -71,7 +71,7 @@ def test_unequal_devices_train_and_resume(options: dict[str, object], backend: s
     assert resume(tmp_path / "run").status == result.status == "finished"
 
 
-def test_run_json_has_the_hash_of_the_data(femnist: Dataset, tmp_path: Path) -> None:
+def test_run_json_has_the_hash_of_data_that_was_fetched(femnist: Dataset, tmp_path: Path) -> None:
     config = RunConfig.from_options({**SMALL, "data": "femnist", "partition": "natural"})
     run(config, tmp_path / "run", workers=1)
     assert RunFolder.open(tmp_path / "run").description()["data_sha256"] == femnist.content_hash
@@ -81,38 +81,31 @@ def test_run_json_has_the_hash_of_the_data(femnist: Dataset, tmp_path: Path) -> 
         resume(tmp_path / "begun")
     RunFolder.create(tmp_path / "other", config)
     assert RunFolder.open(tmp_path / "other").description()["data_sha256"] != femnist.content_hash
-
-
-def test_run_json_has_no_hash_of_data_that_is_not_fetched(tmp_path: Path, femnist: Dataset) -> None:
     dataset_path("femnist").write_bytes(b"damaged")
     for name, data in enumerate(("mnist", "shakespeare", "femnist")):
         folder = RunFolder.create(tmp_path / str(name), RunConfig.from_options({**SMALL, "data": data}))
         assert "data_sha256" not in folder.description()
 
 
-def test_tasks_know_the_number_of_samples() -> None:
+def test_tasks_know_the_number_of_samples_and_more_are_more_work() -> None:
     task = build_task(RunConfig.from_options({**SMALL, "device_samples": (3, 100, 1, 40)}))
     assert isinstance(task, CnnTask)
     assert [task.sample_count(device) for device in (1, 2, 3, 4)] == [3, 100, 1, 40]
-
-
-def test_more_samples_are_more_work() -> None:
     few, many = (
         run_work(RunConfig.from_options({**SMALL, "device_samples": (count,) * 4})) for count in (10, 1000)
     )
     assert few < many
 
 
-def test_constants_are_estimated_for_writers(femnist: Dataset, tmp_path: Path) -> None:
+def test_constants_are_estimated_for_writers_other_networks_and_seeds(
+    femnist: Dataset, tmp_path: Path
+) -> None:
     config = RunConfig.from_options({**SMALL, "data": "femnist", "partition": "natural"})
     run(config, tmp_path / "run", workers=1)
     case = estimate_constants(RunFolder.open(tmp_path / "run"), rounds=3)
     assert case.constants.smoothness > 0
     assert case.setting.batch_size == min(len(rows) for rows in build_task(config).samples.rows)  # type: ignore[attr-defined]
-
-
-def test_constants_are_estimated_for_another_network_and_other_seeds(tmp_path: Path) -> None:
     layers = {name: value for name, value in SMALL.items() if name not in ("channels", "hidden")}
     config = RunConfig.from_options({**layers, "network": "logistic", "data_seed": 3, "model_seed": 4})
-    run(config, tmp_path / "run", workers=1)
-    assert estimate_constants(RunFolder.open(tmp_path / "run"), rounds=3).constants.smoothness > 0
+    run(config, tmp_path / "other", workers=1)
+    assert estimate_constants(RunFolder.open(tmp_path / "other"), rounds=3).constants.smoothness > 0

@@ -53,17 +53,13 @@ def horizon(scenario: Scenario) -> int:
 
 
 @given(scenario=dividing(), data=st.data())
-def test_every_round_has_the_staleness_of_the_closed_form(scenario: Scenario, data: st.DataObject) -> None:
+def test_every_round_has_the_staleness_and_the_end_of_the_closed_form(
+    scenario: Scenario, data: st.DataObject
+) -> None:
     delay = data.draw(delays(scenario))
     timeline = simulate(scenario, "idfl", delay=delay, rounds=horizon(scenario))
     expected = [theory.staleness(scenario, k, delay) for k in range(timeline.rounds)]
     assert timeline.staleness.tolist() == np.repeat(expected, scenario.group_size).tolist()
-
-
-@given(scenario=dividing(), data=st.data())
-def test_every_round_ends_in_the_slot_of_the_closed_form(scenario: Scenario, data: st.DataObject) -> None:
-    delay = data.draw(delays(scenario))
-    timeline = simulate(scenario, "idfl", delay=delay, rounds=horizon(scenario))
     expected = [theory.round_end(scenario, k, delay) for k in range(timeline.rounds)]
     assert timeline.broadcast_end.tolist() == expected
 

@@ -140,7 +140,7 @@ def test_the_printed_beta_is_the_root_of_q1_without_the_batch_in_its_linear_term
     assert x * growth / size + x**2 * growth * devices / (size**2 * batch) == pytest.approx(2, rel=1e-6)
 
 
-def test_the_published_bound_is_appendix_d_by_hand() -> None:
+def test_bounds_are_those_of_appendix_d_and_theorems_a_and_b_by_hand() -> None:
     bound = published(CONSTANTS, setting(rounds=101, batch=2, rate=0.1))  # N=12, S=3, G=4, K=100
     assert bound.q1 == pytest.approx(0.1 * (2 - 0.1 * 3 * 2 / 6 - 0.01 * 4 * 3 * 12 / 18))
     top = 0.01 * 3 * 2 * 4 * (4 + 2 * 16 * 0.1 * 2 - 1) - 0.1 * 12 * (0.1 * 4 * 2 - 1)
@@ -148,18 +148,12 @@ def test_the_published_bound_is_appendix_d_by_hand() -> None:
     assert bound.q3 == pytest.approx(2 * 1.5 / 101)
     late = 0.001 * 4 * (0.5 + 3 * 0.25) / (9 * 2 * 101) * 3 * 3 * (100 - 2 + 1)
     assert bound.q4 == pytest.approx(late + 0.01 * 2 * (0.25 * 3 + 0.5) / 6)
-
-
-def test_the_corrected_bound_is_theorem_a_by_hand() -> None:
     bound = corrected(CONSTANTS, setting(rounds=101, batch=2, rate=0.01))  # d* = 3, L·eta = 0.02
     carried = 0.02 + 2 * 3 * 0.02**2
     assert bound.q1 == pytest.approx(0.01 * (1 - 2 * (2 / 6) * carried))
     assert bound.q2 == pytest.approx(2 * (2 / 6) * carried * 0.01 * 3 * 0.75 / 101)
     assert bound.q3 == pytest.approx(3 / 101)
     assert bound.q4 == pytest.approx(2 * 0.01 * 0.25 + carried * 0.01 * (0.5 / 6 + 2 * (2 / 6) * 0.25))
-
-
-def test_the_round_robin_bound_is_theorem_b_by_hand() -> None:
     bound = round_robin(CONSTANTS, setting(rounds=101, batch=2, rate=0.01))  # G = 4
     carried = 0.02 + 16 * 3 * 0.02**2
     assert bound.q1 == pytest.approx(0.01 * (1 - 2 * (2 / 6) * carried))
@@ -187,21 +181,20 @@ def test_more_than_the_largest_rate_is_not_covered(theorem: Theorem, case: tuple
     assert "step size" in theorem(constants, where).uncovered[0]
 
 
-def test_the_published_theorem_wants_twice_as_many_rounds_as_groups() -> None:
+def test_the_published_theorem_wants_rounds_and_small_steps_and_groups_that_divide() -> None:
     assert published(CONSTANTS, setting(rounds=8, rate=1e-5)).uncovered == ("K = 7 is below 2G = 8",)
     assert published(CONSTANTS, setting(rounds=9, rate=1e-5)).covered
+    bound = corrected(CONSTANTS, setting(rate=10))
+    assert bound.value == np.inf
+    assert "Q1 is not positive" in bound.uncovered
+    assert bound.as_dict()["value"] is None
+    with pytest.raises(InputError, match="group_size = 5: must be a divisor of 12"):
+        setting(12, 5)
 
 
 @pytest.mark.parametrize("theorem", PROVED)
 def test_the_proved_bounds_hold_from_the_first_round_on(theorem: Theorem) -> None:
     assert theorem(CONSTANTS, setting(rounds=1)).covered
-
-
-def test_a_step_size_that_makes_q1_negative_bounds_nothing() -> None:
-    bound = corrected(CONSTANTS, setting(rate=10))
-    assert bound.value == np.inf
-    assert "Q1 is not positive" in bound.uncovered
-    assert bound.as_dict()["value"] is None
 
 
 @pytest.mark.parametrize("theorem", [published, corrected])
@@ -235,13 +228,10 @@ def test_theorem_b_covers_a_quarter_of_one_over_l_times_groups_without_noise(
     assert round_robin(constants, replace(where, learning_rate=quarter)).covered
 
 
-def test_the_round_robin_bound_vanishes_where_the_corrected_one_keeps_its_floor() -> None:
+def test_the_round_robin_bound_vanishes_and_counts_rougher_devices() -> None:
     long = setting(rounds=10**8, rate=1e-4)
     assert corrected(CONSTANTS, long).value > 2 * CONSTANTS.heterogeneity
     assert round_robin(CONSTANTS, long).value < 1e-3
-
-
-def test_rougher_devices_count_for_the_round_robin_bound_only() -> None:
     rough = replace(CONSTANTS, device_smoothness=20.0)
     case = setting(rate=0.001)
     assert corrected(rough, case) == corrected(CONSTANTS, case)
@@ -273,11 +263,6 @@ def test_a_constant_out_of_range_is_named(name: str, value: float) -> None:
 def test_a_setting_out_of_range_is_named(name: str, value: float) -> None:
     with pytest.raises(InputError, match=name):
         replace(setting(), **{name: value})
-
-
-def test_a_group_size_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(InputError, match="group_size = 5: must be a divisor of 12"):
-        setting(12, 5)
 
 
 # What really happens, in the range covered
@@ -429,14 +414,11 @@ def published_at_its_limit(
     return task.mean_square(timeline, case.learning_rate), bound.value
 
 
-def test_published_covers_a_gradient_descent_that_diverges() -> None:
+def test_published_fails_for_gradient_descent_with_or_without_batches() -> None:
     """100 equal devices without noise, S = N, B = 1: plain gradient descent, with a step of 2.98/L."""
     measured, bound = published_at_its_limit(exact_devices(batch=1), 100, 100, rounds=21)
     assert measured > 1e10
     assert bound < 0
-
-
-def test_published_fails_for_gradient_descent_with_batches_however_long() -> None:
     """With f quadratic the descent lemma is an equality, so a Q1 too large by ηL(1 − 1/(SB)) must fail."""
     for rounds in (100, 1000):
         measured, bound = published_at_its_limit(

@@ -43,19 +43,12 @@ def test_the_mnist_case_settles_at_these_ages(size: int, asynchronous: int, dela
     assert theory.staleness(scenario, 1000, theory.free_delay(scenario)) == delayed
 
 
-def test_staleness_is_the_round_number_until_every_group_has_sent() -> None:
+def test_staleness_follows_the_round_number_algorithm_2_and_the_group_size() -> None:
     scenario = Scenario(devices=6, group_size=2, compute_slots=2)
     assert [theory.staleness(scenario, k) for k in range(5)] == [0, 1, 2, 2, 2]
     assert [theory.version(scenario, k) for k in range(5)] == [0, 0, 0, 1, 2]
-
-
-def test_staleness_with_delay_follows_algorithm_2_and_not_the_papers_case_formula() -> None:
-    scenario = Scenario(devices=6, group_size=2, compute_slots=2)
     assert [theory.staleness(scenario, k, delay=1) for k in range(5)] == [0, 1, 1, 1, 1]
     assert [theory.version(scenario, k, delay=1) for k in range(5)] == [0, 0, 1, 2, 3]
-
-
-def test_a_group_of_all_devices_is_never_stale_and_takes_synchronous_rounds() -> None:
     scenario = Scenario(devices=100, group_size=100, compute_slots=50)
     assert theory.staleness(scenario, 7) == 0
     assert theory.round_slots(scenario) == theory.sync_round_slots(scenario) == 151

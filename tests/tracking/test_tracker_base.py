@@ -82,25 +82,19 @@ def test_without_a_receiver_of_notices_a_failure_is_a_warning(config: RunConfig,
         run(config, tmp_path / "run", task=Toy(), observer=Failing())
 
 
-def test_further_metrics_of_a_point_are_logged_by_name() -> None:
+def test_metrics_are_logged_by_name_and_no_accuracy_without_one() -> None:
     values = values_of(Point(7, 2, 0.5, 0.25, 1, {"test_loss": 1.5}))
     own = {"train_loss": 0.5, "test_accuracy": 0.25, "slot": 7, "round": 2, "staleness": 1}
     assert values == {"test_loss": 1.5, **own}
     assert {*own} <= {*RESERVED}  # so no metric has such a name
-
-
-def test_the_accuracy_of_a_task_without_one_is_not_logged() -> None:
     assert "test_accuracy" not in values_of(Point(7, 2, 0.5, float("nan"), 1))
     older = Point(7, 2, 0.5, float("nan"), 1, {"test_accuracy": 0.5})  # the name was allowed once
     assert values_of(older)["test_accuracy"] == 0.5
 
 
-def test_a_tracker_needs_a_run_folder(config: RunConfig) -> None:
+def test_a_tracker_needs_a_sound_run_folder(config: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run folder"):
         train(config.simulate(), Toy(), observer=ListTracker())
-
-
-def test_a_damaged_file_of_a_tracker_is_refused(config: RunConfig, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", config)
     (folder.path / "tracking-list.json").write_text("{")
     with pytest.raises(UserError, match=r"tracking-list\.json"):

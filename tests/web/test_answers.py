@@ -34,7 +34,7 @@ def value(answer: Answer, status: int = 200) -> Any:
     return json.loads(answer.content)
 
 
-def test_a_view_has_all_schedules_and_a_brief_one_only_its_own(answers: Answers) -> None:
+def test_a_view_has_all_schedules_a_part_of_the_chart_and_joules(answers: Answers) -> None:
     view = value(answers.answer("view", SMALL))
     expected = effective(parse_options(SMALL))[0].simulate()
     assert view["schedules"][view["chosen"]]["rounds"] == expected.rounds
@@ -42,32 +42,23 @@ def test_a_view_has_all_schedules_and_a_brief_one_only_its_own(answers: Answers)
     assert "part" not in view
     brief = value(answers.answer("view", {**SMALL, "brief": "1"}))
     assert set(brief["schedules"]) == {view["chosen"]}
-
-
-def test_a_view_may_bring_a_part_of_the_chart_and_joules(answers: Answers) -> None:
     view = value(answers.answer("view", SMALL | PART | POWERS))
     assert view["part"]["slots"] == [10, 60]
     assert set(view["part"]["bars"]["device"]) == {2, 3, 4}
     assert view["schedules"]["async"]["joules"] > 0
     part = value(answers.answer("part", SMALL | PART))
     assert {**part, "frame": view["gantt"]} == {**view["part"], "frame": part["frame"]}
-
-
-def test_a_schedule_without_a_round_by_the_deadline_has_no_figures(answers: Answers) -> None:
     unequal = {"devices": "12", "group_size": "3", "compute_distribution": "two-classes:3:50:0.5"}
     view = value(answers.answer("view", {**unequal, "deadline": "20", "schedule": "async"}))
     assert view["schedules"]["sync"] is None  # it waits for slow devices
     assert view["schedules"]["async"]["rounds"] > 0
 
 
-def test_the_timeline_of_a_run_is_that_of_its_configuration(tmp_path: Path) -> None:
+def test_runs_their_timelines_and_curves_are_answered(tmp_path: Path) -> None:
     shutil.copytree(GRID / RUN, tmp_path / "run")
     config = RunFolder(tmp_path / "run").parameters()
     part = value(Answers(tmp_path).answer("part", {**PART, "run": "run"}))
     assert part["frame"]["last"] == config.simulate().last_slot
-
-
-def test_runs_and_their_curves_are_answered(tmp_path: Path) -> None:
     shutil.copytree(GRID / RUN, tmp_path / "run")
     answers = Answers(tmp_path)
     assert [run["run"] for run in value(answers.answer("runs", {}))["runs"]] == ["run"]
@@ -142,34 +133,25 @@ def test_a_wrong_request_is_refused_by_parameter(
     assert refused["requirement"] in refused["message"]
 
 
-def test_an_unknown_option_is_refused_without_a_parameter(answers: Answers) -> None:
-    refused = value(answers.answer("view", {"nothing": "1"}), 422)
-    assert refused["parameter"] is None
-    assert "nothing" in refused["message"]
-
-
-def test_a_training_is_named_and_planned(answers: Answers) -> None:
+def test_a_training_is_named_and_planned_and_ready_is_answered_with_nothing(answers: Answers) -> None:
     plan = value(answers.answer("training", {**SMALL, "seed": "7"}))
     rounds = effective({**parse_options(SMALL)})[0].simulate().rounds
     assert plan["name"].endswith("-S3-T200-seed7")
     assert plan["planned"][0] == [0, 0]
     assert plan["planned"][-1][1] == rounds
     assert plan["options"]["seed"] == 7
-
-
-def test_ready_is_answered_with_nothing(answers: Answers) -> None:
     assert value(answers.answer("ready", {})) is None
+    refused = value(answers.answer("view", {"nothing": "1"}), 422)
+    assert refused["parameter"] is None
+    assert "nothing" in refused["message"]
 
 
-def test_a_cell_that_is_too_large_is_blamed_and_not_the_deadline(answers: Answers) -> None:
+def test_the_option_that_was_given_is_blamed_and_not_the_deadline(answers: Answers) -> None:
     large = {"radio_link": "rate-adaptive", "radio_radius_m": "5000"}
     refused = value(answers.answer("view", large), 422)
     assert refused["parameter"] == "radio_radius_m"
     assert "smaller" in refused["requirement"]
     assert value(answers.answer("training", large), 422)["parameter"] == "radio_radius_m"
-
-
-def test_an_option_that_was_given_is_blamed_before_one_that_was_not(answers: Answers) -> None:
     refused = value(answers.answer("view", {"compute_slots": "6000"}), 422)
     assert refused["parameter"] == "compute_slots"
     assert "6011" in refused["requirement"]
@@ -205,10 +187,23 @@ EQUAL: dict[str, Any] = {"devices": 12, "group_size": 3, "compute_slots": 6, "de
 UNEQUAL: dict[str, Any] = {"devices": 12, "group_size": 3, "compute_distribution": "two-classes:3:50:0.5"}
 
 
-def test_of_few_equal_devices_every_size_is_shown_the_chosen_one_first() -> None:
+def test_of_equal_devices_sizes_are_planned_and_agree_with_the_simulation() -> None:
     sizes = group_sizes(12, 5, equal=True)
     assert sizes[:7] == [5, 1, 2, 3, 4, 6, 12]
     assert sorted(sizes) == list(range(1, 13))
+    rows = Sweeps().rows(EQUAL, [2, 3, 12])
+    assert [row["group_size"] for row in rows] == [2, 3, 12]
+    for row in rows:
+        for schedule in ("sync", "async", "idfl"):
+            case = {**EQUAL, "group_size": row["group_size"], "schedule": schedule}
+            timeline = effective(case)[0].simulate()
+            assert row[schedule] == {"rounds": timeline.rounds, "max_staleness": timeline.max_staleness()}
+    short = {**EQUAL, "deadline": 10}
+    assert [row["group_size"] for row in Sweeps().rows(short, [1, 12])] == [1]
+    assert Sweeps().rows({**EQUAL, "deadline": 9}, [6, 12]) == []
+    (row,) = Sweeps().rows({**UNEQUAL, "deadline": 20, "schedule": "async"}, [3])
+    assert "sync" not in row  # it waits for slow devices
+    assert row["async"]["rounds"] > 0
 
 
 @pytest.mark.parametrize(("devices", "equal"), [(1000, True), (1000, False), (100, False)])
@@ -217,28 +212,6 @@ def test_of_many_or_unequal_devices_sizes_are_sampled(devices: int, equal: bool)
     assert {7, 1, devices, *divisors(devices)} <= set(sizes)
     assert len(sizes) == len(set(sizes)) < devices / 2
     assert all(1 <= size <= devices for size in sizes)
-
-
-def test_equal_devices_are_planned_and_agree_with_the_simulation() -> None:
-    rows = Sweeps().rows(EQUAL, [2, 3, 12])
-    assert [row["group_size"] for row in rows] == [2, 3, 12]
-    for row in rows:
-        for schedule in ("sync", "async", "idfl"):
-            case = {**EQUAL, "group_size": row["group_size"], "schedule": schedule}
-            timeline = effective(case)[0].simulate()
-            assert row[schedule] == {"rounds": timeline.rounds, "max_staleness": timeline.max_staleness()}
-
-
-def test_sizes_whose_first_round_ends_after_the_deadline_have_no_row() -> None:
-    short = {**EQUAL, "deadline": 10}
-    assert [row["group_size"] for row in Sweeps().rows(short, [1, 12])] == [1]
-    assert Sweeps().rows({**EQUAL, "deadline": 9}, [6, 12]) == []
-
-
-def test_of_unequal_devices_schedules_without_a_round_are_missing() -> None:
-    (row,) = Sweeps().rows({**UNEQUAL, "deadline": 20, "schedule": "async"}, [3])
-    assert "sync" not in row  # it waits for slow devices
-    assert row["async"]["rounds"] > 0
 
 
 @pytest.mark.parametrize("options", [EQUAL, {**UNEQUAL, "deadline": 200}], ids=["equal", "unequal"])

@@ -31,19 +31,17 @@ def test_wrong_powers_are_refused_by_the_name_of_their_control(given: dict[str, 
     assert raised.value.parameter == parameter
 
 
-def test_a_number_of_thousands_of_digits_is_refused() -> None:
+def test_a_choice_is_one_of_those_offered_and_no_file_nor_huge_number() -> None:
     for name in ("devices", "group_size"):
         with pytest.raises(InputError) as raised:
             parse_options({name: "9" * 5000})
         assert raised.value.parameter == name
-
-
-def test_a_choice_is_one_of_those_offered() -> None:
     for control in controls():
         if control.kind == "choice" and control.section in ("plan", "more", "radio"):
             with pytest.raises(InputError) as raised:
                 parse_options({control.name: "something-else"})
             assert raised.value.parameter == control.name
+    assert not [control.name for control in controls() if "trace" in control.name]
 
 
 def test_an_option_that_another_switches_off_is_left_out_and_a_wrong_one_is_not() -> None:
@@ -61,10 +59,6 @@ def test_options_of_alternatives_that_were_not_chosen_name_the_choice() -> None:
     assert reasons["radio_nakagami_m"] == "without radio_fading nakagami"
     assert reasons["radio_threshold_db"] == "without radio_link fixed-rate"
     assert not {"radio_rician_k_db", "radio_bits", "mean_away"} & set(reasons)
-
-
-def test_options_of_files_are_not_offered() -> None:
-    assert not [control.name for control in controls() if "trace" in control.name]
 
 
 def test_epochs_take_the_place_of_the_steps_that_the_page_still_shows() -> None:

@@ -73,10 +73,12 @@ def test_long_timelines_are_dropped_first(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(timelines._kept) == 3
 
 
-def test_a_radio_is_described_by_its_rates() -> None:
+def test_a_radio_is_described_by_its_rates_and_a_long_timeline_refused() -> None:
     options = parse_options(SMALL | CASES["radio"])
     note, _ = exploration.view(exploration.Timelines(), options, None, brief=True)["describe"]
     assert "bits a slot" in note
+    with pytest.raises(InputError, match="at most"):
+        exploration.refuse_too_long(effective({"devices": 100, "deadline": 10**8})[0])
 
 
 def test_an_option_of_the_training_without_effect_is_refused(tmp_path: Path) -> None:
@@ -85,11 +87,6 @@ def test_an_option_of_the_training_without_effect_is_refused(tmp_path: Path) -> 
     answer = answers.answer("training", {**SMALL, "labels_per_device": "3"})
     assert answer.status == 422
     assert b'"parameter":"labels_per_device"' in answer.content
-
-
-def test_a_timeline_that_is_too_long_is_refused() -> None:
-    with pytest.raises(InputError, match="at most"):
-        exploration.refuse_too_long(effective({"devices": 100, "deadline": 10**8})[0])
 
 
 def test_parts_of_the_chart_of_unequal_devices_come_from_one_table(monkeypatch: pytest.MonkeyPatch) -> None:

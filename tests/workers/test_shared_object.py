@@ -24,6 +24,8 @@ def test_large_arrays_of_a_shared_object_are_mapped_and_read_only() -> None:
         assert data.tolist() == list(range(size))
         assert data.flags.writeable == (size == 10)
         shared.close()
+    with pytest.raises(UserError, match=r"task x: cannot be sent to another process: .*; use threads"):
+        SharedObject(threading.Lock(), "task x")
 
 
 @pytest.mark.parametrize("failures", [1, 2])
@@ -45,8 +47,3 @@ def test_arrays_that_have_no_room_in_memory_are_put_into_a_file(
     else:
         with pytest.raises(UserError, match="task Counting: no room for its arrays: No space left"):
             shared_array(300_000)
-
-
-def test_what_cannot_be_pickled_is_refused() -> None:
-    with pytest.raises(UserError, match=r"task x: cannot be sent to another process: .*; use threads"):
-        SharedObject(threading.Lock(), "task x")

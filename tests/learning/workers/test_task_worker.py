@@ -65,14 +65,13 @@ def test_results_can_be_sent_and_are_those_of_the_task(task: Counting) -> None:
         assert (result.samples, result.metrics, result.state) == expected[1:]
 
 
-def test_an_update_alone_is_sent_as_it_is() -> None:
+def test_updates_and_evaluations_are_sent_and_an_exit_ends_no_worker() -> None:
     (update,) = worker(Plain()).train([TrainingStart(2, 0)], [0], MODEL).updates
     assert isinstance(update, np.ndarray)
-
-
-def test_an_evaluation_can_be_sent() -> None:
     answer = worker(Counting()).evaluate(MODEL, {})
     assert pickle.loads(pickle.dumps(answer)) == Evaluation(1.0, 0.5, {"main": 1.0})
+    with pytest.raises(UserError, match="no test data"):
+        worker(Plain()).evaluate(MODEL, {})
 
 
 @pytest.mark.parametrize(
@@ -89,8 +88,3 @@ def test_an_error_of_a_task_is_one_line_and_a_trace_if_its_code_raised_it(
     with pytest.raises(UserError, match=message) as raised:
         worker(task).train([TrainingStart(1, 3)], [0], MODEL)
     assert any("line" in note for note in getattr(raised.value, "__notes__", [])) == has_trace
-
-
-def test_a_task_that_exits_does_not_end_the_worker() -> None:
-    with pytest.raises(UserError, match="no test data"):
-        worker(Plain()).evaluate(MODEL, {})

@@ -85,20 +85,11 @@ def test_device_5_of_the_idfl_example_starts_from_the_first_broadcast(six_idfl: 
     ]
 
 
-def test_a_training_whose_uplink_lies_beyond_the_end_is_computing() -> None:
+def test_a_training_beyond_the_end_computes_and_who_takes_no_part_waits() -> None:
     timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=9), "async", rounds=2)
     assert life_of(1, timeline)[-1] == (COMPUTING, 11, 13, 1, BEYOND)
-
-
-def test_a_device_that_never_takes_part_waits_for_a_model() -> None:
     timeline = simulate(Scenario(devices=3, group_size=1, compute_slots=2), "sync", rounds=1)
     assert life_of(3, timeline) == [(MODEL, 0, 4, BEYOND, BEYOND)]
-
-
-def test_overlapping_keeps_whole_intervals(six_async: Timeline) -> None:
-    seen = activities(six_async, Window(8, 9))
-    assert [row.end for row in seen if row.device == 1] == [11]
-    assert len(seen) == 6
 
 
 @st.composite
@@ -127,26 +118,18 @@ def check_cover(timeline: Timeline) -> dict[int, list[Interval]]:
 
 
 @given(timelines())
-def test_intervals_cover_each_device_once_and_completely(timeline: Timeline) -> None:
+def test_intervals_cover_each_device_once_with_all_uplinks_and_no_longer_training(timeline: Timeline) -> None:
     check_cover(timeline)
-
-
-@given(timelines())
-def test_all_uplinks_and_only_they_are_sending(timeline: Timeline) -> None:
     sends = sorted((row for row in activities(timeline) if row.kind == SENDING), key=lambda row: row.start)
     for name in ("device", "start", "end", "version", "round"):
         assert [getattr(row, name) for row in sends] == getattr(timeline, name).tolist()
-
-
-@given(timelines())
-def test_computing_never_takes_longer_than_the_scenario_says(timeline: Timeline) -> None:
     longest = timeline.scenario.compute_slots
     computing = [row for row in activities(timeline) if row.kind == COMPUTING]
     assert all(row.end - row.start == longest for row in computing if row.end < timeline.last_slot)
     assert all(row.end - row.start <= longest for row in computing)
 
 
-def test_a_device_that_loses_leaves_and_returns(unequal: Timeline) -> None:
+def test_devices_that_lose_leave_return_or_join_late(unequal: Timeline) -> None:
     """Ready in slot 2, lost in 3, gone from 7 to 15 with its update, back for w_3, lost again in 20."""
     assert life_of(2, unequal)[:10] == [
         (COMPUTING, 0, 2, 0, UNSENT),
@@ -160,13 +143,7 @@ def test_a_device_that_loses_leaves_and_returns(unequal: Timeline) -> None:
         (LOST, 20, 21, 3, 3),
         (CHANNEL, 21, 24, 3, 4),
     ]
-
-
-def test_a_device_that_leaves_while_it_computes(unequal: Timeline) -> None:
     assert life_of(4, unequal)[-2:] == [(COMPUTING, 8, 10, 1, UNSENT), (AWAY, 10, 43, BEYOND, BEYOND)]
-
-
-def test_a_device_that_joins_late(unequal: Timeline) -> None:
     assert life_of(5, unequal)[:3] == [
         (AWAY, 0, 11, BEYOND, BEYOND),
         (MODEL, 11, 12, 2, BEYOND),
@@ -236,38 +213,29 @@ def test_intervals_of_any_fleet_cover_each_device_and_add_up_to_its_usage(timeli
         assert idle == counted.idle[device - 1]
 
 
-def test_uplinks_of_a_window(six_async: Timeline) -> None:
+def test_transfers_and_rounds_of_a_window(six_async: Timeline) -> None:
     found = transfers(six_async, Window(5, 9))
     assert [one for one in found if one.kind == SENDING] == [
         Interval(3, SENDING, 5, 6, version=0, round=1),
         Interval(4, SENDING, 6, 7, version=0, round=1),
         Interval(5, SENDING, 8, 9, version=0, round=2),
     ]
-
-
-def test_broadcasts_of_a_window(six_async: Timeline) -> None:
     found = transfers(six_async, Window(4, 8))
     assert [one for one in found if one.device == SERVER] == [
         Interval(SERVER, RECEIVING, 4, 5, version=1, round=0),
         Interval(SERVER, RECEIVING, 7, 8, version=2, round=1),
     ]
-
-
-def test_a_transfer_is_labelled_by_its_sender_or_its_model(six_async: Timeline) -> None:
     assert [transfer_label(one) for one in transfers(six_async, Window(2, 5))] == ["1", "2", "w1"]
+    assert round_starts(six_async, Window(4, 9)) == {0: 0, 1: 5, 2: 8}
+    assert round_starts(six_async, Window(5, 8)) == {1: 5}
+    seen = activities(six_async, Window(8, 9))
+    assert [row.end for row in seen if row.device == 1] == [11]
+    assert len(seen) == 6
 
 
 def test_a_transfer_that_only_reaches_into_the_window_counts() -> None:
     timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=1, link_slots=4), rounds=1)
     assert [one.device for one in transfers(timeline, Window(4, 5))] == [1]
-
-
-def test_rounds_of_a_window(six_async: Timeline) -> None:
-    assert round_starts(six_async, Window(4, 9)) == {0: 0, 1: 5, 2: 8}
-
-
-def test_a_round_that_ends_where_the_window_begins_is_outside(six_async: Timeline) -> None:
-    assert round_starts(six_async, Window(5, 8)) == {1: 5}
 
 
 def test_lost_uplinks_of_a_window(unequal: Timeline, six_async: Timeline) -> None:
@@ -286,10 +254,18 @@ def test_each_sub_channel_carries_one_transfer_at_a_time(timeline: Timeline) -> 
     assert len(found) == len(timeline) + len(timeline.lost) + timeline.rounds
 
 
-def test_what_was_asked_for_and_what_came_out(six_idfl: Timeline) -> None:
+def test_settings_and_outcomes_are_described(
+    six_idfl: Timeline, six_async: Timeline, unequal: Timeline
+) -> None:
     assert describe(six_idfl) == (
         "6 devices, 2 uplinks a round, 2 slots to compute, 1 per uplink or broadcast",
         "idfl, delay 1: 6 rounds in 20 slots; staleness 1 at most, 0.83 on average",
+    )
+    assert describe(six_async)[1].startswith("async: 6 rounds")
+    assert [span(4, 5), span(5, 7)] == ["slot 4", "slots 5–6"]
+    assert describe(unequal) == (
+        "6 devices, 2 uplinks a round, 2–9 slots to compute (jitter 20%), 1–2 per uplink, 1 per broadcast",
+        "idfl, just in time: 9 rounds in 43 slots; staleness 3 at most, 0.89 on average; 8 uplinks lost",
     )
 
 
@@ -302,21 +278,6 @@ def test_slots_over_a_radio_link_are_those_that_transfers_took() -> None:
     assert f", {lengths.min()}–{lengths.max()} per uplink, " in describe(timeline)[0]
 
 
-def test_only_idfl_has_a_delay(six_async: Timeline) -> None:
-    assert describe(six_async)[1].startswith("async: 6 rounds")
-
-
-def test_spans_name_the_last_slot() -> None:
-    assert [span(4, 5), span(5, 7)] == ["slot 4", "slots 5–6"]
-
-
-def test_unequal_devices_are_described_by_their_range(unequal: Timeline) -> None:
-    assert describe(unequal) == (
-        "6 devices, 2 uplinks a round, 2–9 slots to compute (jitter 20%), 1–2 per uplink, 1 per broadcast",
-        "idfl, just in time: 9 rounds in 43 slots; staleness 3 at most, 0.89 on average; 8 uplinks lost",
-    )
-
-
 @pytest.mark.parametrize(
     ("room", "expected"), [(2, [7, 8, 9, 10, 11, 12]), (3, [10]), (1, [7, 8, 9, 10, 11, 12])]
 )
@@ -324,12 +285,11 @@ def test_numbers_that_touch_are_thinned_to_multiples(room: float, expected: list
     assert ticks(range(7, 13), lambda number: 2.0 * number, lambda _: room) == expected
 
 
-def test_steps_are_those_people_count_in() -> None:
+def test_windows_are_cut_and_labels_step_as_people_count() -> None:
     assert ticks(range(0, 101), float, lambda _: 11) == [0, 20, 40, 60, 80, 100]
-
-
-def test_nothing_to_write() -> None:
     assert ticks([], float, lambda _: 1) == []
+    assert Window(5, 50).cut(10) == Window(5, 15)
+    assert Window(5, 9).cut(10) == Window(5, 9)
 
 
 @pytest.mark.parametrize(
@@ -344,11 +304,3 @@ def test_slots_as_python_slices_them(six_async: Timeline, text: str, window: tup
 def test_other_slots_are_refused(six_async: Timeline, text: str) -> None:
     with pytest.raises(InputError, match="A:B with A below B, within 0:20"):
         window_of(text, six_async)
-
-
-def test_a_window_is_cut_from_its_first_slot() -> None:
-    assert Window(5, 50).cut(10) == Window(5, 15)
-
-
-def test_a_short_window_stays() -> None:
-    assert Window(5, 9).cut(10) == Window(5, 9)

@@ -38,12 +38,18 @@ def test_a_missing_folder_is_refused(six_async: Timeline, tmp_path: Path) -> Non
         write_gantt(six_async, tmp_path / "no" / "a.svg")
 
 
-def test_a_long_timeline_is_cut_to_its_first_slots(hundred_alone: Timeline) -> None:
+def test_a_part_of_a_timeline_says_which_slots_it_shows(hundred_alone: Timeline, six_async: Timeline) -> None:
     assert picture_window(hundred_alone) == Window(0, 400)
-
-
-def test_a_short_timeline_is_shown_whole(six_async: Timeline) -> None:
     assert picture_window(six_async) == Window(0, 20)
+    assert len(compose(six_async, Window(0, 20)).head) == 2
+    head = compose(hundred_alone, Window(0, 400)).head
+    assert head[-1] == "shown: slots 0–399 of 450"
+    picture = compose(six_async, Window(0, 2))
+    assert len(list(picture.device_bars(5, 9, 4, 9))) == 6
+    timeline = simulate(Scenario(devices=1000, group_size=500, compute_slots=5), rounds=1)
+    picture = compose(timeline, Window(0, timeline.last_slot))
+    assert picture.head[-1] == "shown: devices 1–200 of 1,000"
+    assert max(bar.interval.device for bar in picture.device_bars(5, 9, 4, 9)) == 200
 
 
 def test_more_slots_than_a_picture_holds_are_refused() -> None:
@@ -59,47 +65,14 @@ def test_importing_slotwise_and_its_command_line_loads_no_plotting_library() -> 
     assert done.stdout == "set()\n"
 
 
-def test_a_whole_timeline_leaves_nothing_to_say(six_async: Timeline) -> None:
-    assert len(compose(six_async, Window(0, 20)).head) == 2
-
-
-def test_a_part_says_which_slots_it_shows(hundred_alone: Timeline) -> None:
-    head = compose(hundred_alone, Window(0, 400)).head
-    assert head[-1] == "shown: slots 0–399 of 450"
-
-
-def test_of_very_many_devices_the_first_are_shown_and_said() -> None:
-    timeline = simulate(Scenario(devices=1000, group_size=500, compute_slots=5), rounds=1)
-    picture = compose(timeline, Window(0, timeline.last_slot))
-    assert picture.head[-1] == "shown: devices 1–200 of 1,000"
-    assert max(bar.interval.device for bar in picture.device_bars(5, 9, 4, 9)) == 200
-
-
-def test_only_intervals_of_the_window_are_visible(six_async: Timeline) -> None:
-    picture = compose(six_async, Window(0, 2))
-    assert len(list(picture.device_bars(5, 9, 4, 9))) == 6
-
-
-def test_a_label_with_room_is_written_sideways_at_the_largest_size() -> None:
+def test_a_label_is_shrunk_turned_or_left_out_as_its_block_allows() -> None:
     assert fit(2, 100, 30, 5, 9) == (9, False)
-
-
-def test_a_label_shrinks_to_its_block() -> None:
     found = fit(3, 15, 30, 5, 9)
     assert found is not None
     assert not found.upright
     assert 5 <= found.size < 9
-
-
-def test_a_narrow_block_is_written_upright() -> None:
     found = fit(3, 8, 30, 5, 9)
     assert found is not None
     assert found.upright
-
-
-def test_a_label_is_turned_where_that_makes_it_a_good_deal_larger() -> None:
     assert fit(2, 9, 36, 4, 9) == (9, True)
-
-
-def test_a_label_without_room_is_left_out() -> None:
     assert fit(3, 3, 30, 5, 9) is None

@@ -27,12 +27,16 @@ def texts_of(svg: bytes) -> list[str]:
     return ["".join(element.itertext()).strip() for element in tree.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_a_png_is_large_enough_to_read(six_async: Timeline) -> None:
+def test_a_png_is_large_always_the_same_and_leaves_global_settings(six_async: Timeline) -> None:
     png = gantt_file(whole(six_async), "png")
     width, height = struct.unpack(">II", png[16:24])
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert width > 1200
     assert height > 500
+    assert gantt_file(whole(six_async), "svg") == gantt_file(whole(six_async), "svg")
+    before = mpl.rcParams["svg.fonttype"], mpl.rcParams["svg.hashsalt"]
+    gantt_file(whole(six_async), "svg")
+    assert (mpl.rcParams["svg.fonttype"], mpl.rcParams["svg.hashsalt"]) == before
 
 
 def test_an_svg_names_devices_models_and_activities(six_idfl: Timeline) -> None:
@@ -42,26 +46,13 @@ def test_an_svg_names_devices_models_and_activities(six_idfl: Timeline) -> None:
     assert texts.count("w2") == 3  # its broadcast and two trainings
 
 
-def test_a_hundred_devices_have_a_number_each(hundred: Timeline) -> None:
+def test_labels_are_numbers_of_devices_if_there_is_room(hundred: Timeline) -> None:
     texts = texts_of(gantt_file(whole(hundred), "svg"))
     assert {str(device) for device in range(1, 101)} <= set(texts)
-
-
-def test_labels_without_room_are_left_out() -> None:
     timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), rounds=500)
     texts = texts_of(gantt_file(compose(timeline, Window(0, 1000)), "svg"))
     assert "channel" in texts
     assert not any(re.fullmatch(r"w\d+", text) for text in texts)
-
-
-def test_the_same_timeline_gives_the_same_bytes(six_async: Timeline) -> None:
-    assert gantt_file(whole(six_async), "svg") == gantt_file(whole(six_async), "svg")
-
-
-def test_global_settings_are_left_alone(six_async: Timeline) -> None:
-    before = mpl.rcParams["svg.fonttype"], mpl.rcParams["svg.hashsalt"]
-    gantt_file(whole(six_async), "svg")
-    assert (mpl.rcParams["svg.fonttype"], mpl.rcParams["svg.hashsalt"]) == before
 
 
 def texts_on(picture: Picture) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
@@ -88,15 +79,10 @@ def test_no_two_labels_overlap(size: int, schedule: str) -> None:
             assert min(top, other_top) - max(bottom, other_bottom) <= 2.5, (left, other_left)
 
 
-def test_losses_and_absences_are_explained_where_there_are_some(
-    unequal: Timeline, six_async: Timeline
-) -> None:
+def test_losses_and_absences_are_explained_inside_the_chart(unequal: Timeline, six_async: Timeline) -> None:
     rare = {"sending, lost", "away"}
     assert rare <= set(texts_of(gantt_file(whole(unequal), "svg")))
     assert not rare & set(texts_of(gantt_file(whole(six_async), "svg")))
-
-
-def test_the_legend_of_a_short_chart_stays_inside(unequal: Timeline) -> None:
     picture = compose(unequal, Window(0, 5))
     width = _Drawing(picture).width * 100
     assert all(box[2] <= width for _, box in texts_on(picture))

@@ -73,22 +73,19 @@ def chart(text: str) -> list[str]:
     return text.split("\n\n")[1].split("\n")
 
 
-def test_the_async_example(six_async: Timeline) -> None:
+def test_both_examples_and_a_narrow_terminal_without_unicode(six_async: Timeline, six_idfl: Timeline) -> None:
     assert gantt_text(six_async).plain == ASYNC
-
-
-def test_the_idfl_example(six_idfl: Timeline) -> None:
     assert gantt_text(six_idfl).plain == IDFL
-
-
-def test_a_narrow_terminal_without_unicode(six_idfl: Timeline) -> None:
     text = gantt_text(six_idfl, width=42, ascii_only=True).plain
     assert chart(text) == NARROW_ASCII.split("\n")
     assert text.isascii()
 
 
-def test_groups_and_numbers_read_downwards(hundred: Timeline) -> None:
+def test_groups_read_downwards_and_what_is_left_out_is_said(hundred: Timeline) -> None:
     assert chart(gantt_text(hundred, window=Window(50, 270)).plain)[:6] == GROUPS.split("\n")
+    last = gantt_text(hundred).plain.split("\n")[-1]
+    assert last == "not shown: slots 64–269; see --slots 64:128, or --out FILE.html"
+    assert "not shown" not in gantt_text(hundred, window=Window(60, 100)).plain
 
 
 def test_transfers_of_several_slots_carry_their_label_once() -> None:
@@ -98,17 +95,15 @@ def test_transfers_of_several_slots_carry_their_label_once() -> None:
     assert chart(text) == LONG_LINKS.split("\n")
 
 
-def test_what_is_left_out_is_said_with_how_to_see_it(hundred: Timeline) -> None:
-    last = gantt_text(hundred).plain.split("\n")[-1]
-    assert last == "not shown: slots 64–269; see --slots 64:128, or --out FILE.html"
-
-
-def test_a_window_that_fits_leaves_nothing_out(hundred: Timeline) -> None:
-    assert "not shown" not in gantt_text(hundred, window=Window(60, 100)).plain
-
-
-def test_devices_without_a_row_are_counted(hundred_alone: Timeline) -> None:
+def test_of_many_rows_those_that_send_are_shown_and_the_others_counted(hundred_alone: Timeline) -> None:
     assert "\n… 89 more devices (11–99)\n" in gantt_text(hundred_alone).plain
+    rows = choose_rows(hundred_alone, Window(100, 130))
+    assert rows == [
+        Row(1, 25, shown=False),
+        *(Row(n, n) for n in range(26, 36)),
+        Row(36, 99, shown=False),
+        Row(100, 100),
+    ]
 
 
 def test_each_activity_has_its_colour(six_async: Timeline) -> None:
@@ -146,40 +141,26 @@ def test_losses_and_absences_are_shown_and_explained(unequal: Timeline) -> None:
     assert gantt_text(unequal, ascii_only=True).plain.isascii()
 
 
-def test_a_chart_without_any_uplink_can_be_drawn() -> None:
-    fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), absences=(Absence(1, 0, 5), Absence(2, 0)))
-    timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), fleet=fleet, rounds=1)
-    assert "device 1  ───────────────▼▼▼" in gantt_text(timeline).plain
-
-
-def test_few_devices_have_a_row_each(six_async: Timeline) -> None:
+def test_few_devices_have_a_row_each_and_many_share_one_with_their_group(
+    six_async: Timeline, hundred: Timeline
+) -> None:
     assert choose_rows(six_async, Window(0, 20)) == [Row(n, n) for n in range(1, 7)]
-
-
-def test_many_devices_share_a_row_with_their_group(hundred: Timeline) -> None:
     rows = choose_rows(hundred, Window(0, 60))
     assert rows == [Row(first, first + 9) for first in range(1, 101, 10)]
     assert rows[0].label == "devices 1–10"
 
 
-def test_of_many_rows_those_that_send_are_shown(hundred_alone: Timeline) -> None:
-    rows = choose_rows(hundred_alone, Window(100, 130))
-    assert rows == [
-        Row(1, 25, shown=False),
-        *(Row(n, n) for n in range(26, 36)),
-        Row(36, 99, shown=False),
-        Row(100, 100),
-    ]
-
-
-def test_a_gap_says_what_it_leaves_out() -> None:
+def test_gaps_random_participants_and_unequal_devices_have_no_groups() -> None:
     assert Row(12, 99, shown=False).label == "… 88 more devices (12–99)"
-
-
-def test_random_participants_make_no_groups() -> None:
     scenario = Scenario(devices=20, group_size=4, compute_slots=2)
     timeline = simulate(scenario, "sync", rounds=6, participation="random")
     assert all(row.first == row.last for row in choose_rows(timeline, Window(0, 40)) if row.shown)
+    fleet = Fleet(compute_slots=tuple(range(1, 21)), link_slots=(1,) * 20)
+    timeline = simulate(scenario, "sync", fleet=fleet, rounds=6)
+    assert all(row.first == row.last for row in choose_rows(timeline, Window(0, 40)) if row.shown)
+    fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), absences=(Absence(1, 0, 5), Absence(2, 0)))
+    timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), fleet=fleet, rounds=1)
+    assert "device 1  ───────────────▼▼▼" in gantt_text(timeline).plain
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])
@@ -190,10 +171,3 @@ def test_every_device_is_in_a_row_or_in_a_gap_of_several(size: int, first: int) 
     covered = [device for row in rows for device in range(row.first, row.last + 1)]
     assert covered == list(range(1, 51))
     assert all(row.last > row.first for row in rows if not row.shown)
-
-
-def test_unequal_devices_have_a_row_each_even_if_groups_stay() -> None:
-    scenario = Scenario(devices=20, group_size=4, compute_slots=2)
-    fleet = Fleet(compute_slots=tuple(range(1, 21)), link_slots=(1,) * 20)
-    timeline = simulate(scenario, "sync", fleet=fleet, rounds=6)
-    assert all(row.first == row.last for row in choose_rows(timeline, Window(0, 40)) if row.shown)
