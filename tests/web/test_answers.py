@@ -59,7 +59,6 @@ def test_runs_their_timelines_and_curves_are_answered(tmp_path: Path) -> None:
     config = RunFolder(tmp_path / "run").parameters()
     part = value(Answers(tmp_path).answer("part", {**PART, "run": "run"}))
     assert part["frame"]["last"] == config.simulate().last_slot
-    shutil.copytree(GRID / RUN, tmp_path / "run")
     answers = Answers(tmp_path)
     assert [run["run"] for run in value(answers.answer("runs", {}))["runs"]] == ["run"]
     points = RunFolder(tmp_path / "run").points()
