@@ -139,7 +139,7 @@ async def live_run(
         outcome = await run_live(run, LivePlan.of(config), Cheap(), channel, server=server)
     await asyncio.to_thread(child.wait)
     state = outcome.state
-    first, last = state.round_seconds[0], state.round_seconds[-1]
+    first, last = next(iter(state.log)).seconds, state.seconds
     return group_size * (state.round - 1) / (last - first)
 
 

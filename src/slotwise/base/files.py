@@ -33,8 +33,8 @@ def check_writable(path: Path) -> None:
         raise UserError(f"cannot write {path}: the folder {target.parent} is not writable")
 
 
-def write_atomically(path: Path, data: bytes | str, *, private: bool = False) -> None:
-    """Write all of ``data`` (text as UTF-8) or leave whatever was at ``path`` untouched.
+def write_atomically(path: Path, data: bytes | str | Iterable[str], *, private: bool = False) -> None:
+    """Write all of ``data`` (text, whole or in pieces, as UTF-8) or leave what was at ``path`` untouched.
 
     The bytes go to a hidden file in the same folder, reach the disk, and take the name in one step: a reader,
     or a crash at any moment, finds the old file or the new one, never half of it. A ``private`` file is
@@ -45,7 +45,9 @@ def write_atomically(path: Path, data: bytes | str, *, private: bool = False) ->
     mode = 0o600 if private else 0o666
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+            pieces = [data] if isinstance(data, bytes | str) else data
+            for piece in pieces:
+                file.write(piece.encode() if isinstance(piece, str) else piece)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)

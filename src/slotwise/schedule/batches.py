@@ -10,6 +10,7 @@ It must equal the Scheduler driven event by event: tests compare both.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
@@ -28,15 +29,16 @@ def batches_timeline(
     scenario: Scenario, name: str, delivery: Batched, fleet: Fleet, rounds: int | None
 ) -> Timeline:
     """Return the timeline of a policy for equal devices; it is empty if no round fits."""
-    played = list(_play_rounds(scenario, delivery.batches(), rounds))
-    table = np.array([stretch for _, part in played for stretch in part], dtype=np.int64).reshape(-1, 4)
-    uplinks, link = table[:, 2], scenario.link_slots
+    ends, number, version, uplinks, start = _columns(scenario, delivery, rounds)
+    link = scenario.link_slots
     # Uplink i of a stretch starts i·r slots after the stretch does.
-    start = np.repeat(table[:, 3], uplinks)
-    first = np.repeat(np.cumsum(uplinks) - uplinks, uplinks)
-    start += (np.arange(len(start)) - first) * link
-    ends = np.array([end for end, _ in played], dtype=np.int64)
-    offsets = np.cumsum([0, *islice(delivery.batches(), len(ends) + 1)], dtype=np.int64)
+    start = np.repeat(start, uplinks)
+    place = np.arange(len(start))
+    place -= np.repeat(np.cumsum(uplinks) - uplinks, uplinks)
+    place *= link
+    start += place
+    sizes = np.fromiter(islice(delivery.batches(), len(ends) + 1), np.int64, len(ends) + 1)
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
     devices = delivery.queue(
         int(offsets[-1])
     )  # senders and receivers are the same queue, cut at different places
@@ -49,9 +51,9 @@ def batches_timeline(
         schedule=name,
         delay=delivery.delay,
         fleet=fleet,
-        round=np.repeat(table[:, 0].astype(np.int32), uplinks),
+        round=np.repeat(number, uplinks),
         device=devices[: len(start)][order],
-        version=np.repeat(table[:, 1].astype(np.int32), uplinks)[order],
+        version=np.repeat(version, uplinks)[order],
         start=start,
         end=start + link,
         broadcast_start=ends - link,
@@ -59,6 +61,22 @@ def batches_timeline(
         receiver=devices,
         receiver_offsets=offsets,
     )
+
+
+def _columns(scenario: Scenario, delivery: Batched, rounds: int | None) -> tuple[Column, ...]:
+    """Return the ends of all rounds, and round, version, uplinks and first slot of all stretches.
+
+    A schedule may have millions of rounds, which as Python's tuples would take twenty times the memory.
+    """
+    ends, numbers, versions, uplinks, starts = (array(code) for code in "qiiiq")
+    for end, stretches in _play_rounds(scenario, delivery.batches(), rounds):
+        ends.append(end)
+        for k, version, sent, start in stretches:
+            numbers.append(k)
+            versions.append(version)
+            uplinks.append(sent)
+            starts.append(start)
+    return tuple(np.array(column) for column in (ends, numbers, versions, uplinks, starts))
 
 
 def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> Iterator[int]:
@@ -72,7 +90,7 @@ def _play_rounds(
 ) -> Iterator[tuple[int, list[_Stretch]]]:
     """Yield the end of each round and its uplinks, until ``rounds`` are done or the deadline is near."""
     sizes = iter(batches)
-    ends: list[int] = []
+    ends = array("q")
     channels = min(scenario.sub_channels, scenario.group_size)  # others are not used
     version, left, ready, slot = 0, next(sizes), scenario.compute_slots, 0
     for k in count() if rounds is None else range(rounds):

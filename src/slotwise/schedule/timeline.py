@@ -246,17 +246,8 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
         sent = zip(*(column[rows].tolist() for column in columns), strict=True)
         # Lost uplinks are in the order of the rounds.
         lost = self.lost[slice(*np.searchsorted(self.lost[:, 0], [k, k + 1]))].tolist()
-        return {
-            "round": k,
-            "uplinks": [_uplink_as_dict(*uplink) for uplink in sent],
-            **({"lost": [_uplink_as_dict(*uplink) for uplink in lost]} if lost else {}),
-            "broadcast": {
-                "start": int(self.broadcast_start[k]),
-                "end": int(self.broadcast_end[k]),
-                "version": k + 1,
-                "receivers": self.receivers(k + 1).tolist(),
-            },
-        }
+        broadcast = int(self.broadcast_start[k]), int(self.broadcast_end[k])
+        return round_as_dict(k, list(sent), lost, broadcast, self.receivers(k + 1).tolist())
 
     def to_json(self) -> str:
         """Return the timeline as JSON text, which `from_json` reads."""
@@ -299,6 +290,23 @@ COLUMNS = tuple(field.name for field in fields(Timeline) if field.name not in _P
 def _read_only(column: Column) -> Column:
     column.flags.writeable = False
     return column
+
+
+def round_as_dict(
+    k: int,
+    uplinks: Iterable[Uplink],
+    lost: Sequence[Uplink],
+    broadcast: tuple[int, int],
+    receivers: Sequence[int],
+) -> dict[str, Any]:
+    """Return the JSON form of round ``k``: its uplinks, and start, end and receivers of its broadcast."""
+    start, end = broadcast
+    return {
+        "round": k,
+        "uplinks": [_uplink_as_dict(*uplink) for uplink in uplinks],
+        **({"lost": [_uplink_as_dict(*uplink) for uplink in lost]} if lost else {}),
+        "broadcast": {"start": start, "end": end, "version": k + 1, "receivers": receivers},
+    }
 
 
 def _uplink_as_dict(k: int, device: int, version: int, start: int, end: int) -> dict[str, int]:

@@ -4,7 +4,7 @@ import pytest
 
 from live import play, prepare
 from slotwise.live.server.live_results import Figures, compare, measured_timeline
-from slotwise.live.server.state import Late
+from slotwise.live.server.round_log import Late, RoundLog
 from slotwise.runs import RunConfig
 
 OPTIONS = {"devices": 6, "group_size": 2, "compute_slots": 2, "schedule": "idfl", "deadline": 40}
@@ -17,7 +17,7 @@ def played(rounds=None):
 
 
 def compared(state, slot_ms=None):
-    return compare(PLAN, measured_timeline(CONFIG, PLAN, state), state, slot_ms)
+    return compare(PLAN, state, slot_ms)
 
 
 def test_a_run_that_went_to_plan_is_its_plan():
@@ -36,9 +36,12 @@ def test_a_run_that_ended_early_is_compared_with_the_beginning_of_its_plan():
 
 def test_the_first_update_that_was_not_as_planned_is_described_and_which_device_was_late():
     state = played()
-    rows = state.record.uplinks
-    rows[2], rows[3] = (1, 4, 0, *rows[2][3:]), (1, 3, 0, *rows[3][3:])
-    state.late.append(Late(3, 1, "training"))
+    first, second, *others = state.log
+    four, three = ((1, device, 0, *row[3:]) for device, row in zip((4, 3), second.uplinks, strict=True))
+    second = second._replace(uplinks=[four, three], late=[Late(3, 1, "training")])
+    state.log = RoundLog()
+    for one in (first, second, *others):
+        state.log.add(one)
     comparison = compared(state)
     assert comparison.as_planned == len(PLAN)  # each in its round, though in another order
     assert comparison.first_difference.startswith("round 1: device 4")

@@ -15,6 +15,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.server.events import LiveObserver
+from slotwise.live.server.round_log import FILE
 from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
@@ -153,6 +154,17 @@ def test_damaged_checkpoints_are_reported_before_the_run_begins_anew(folder):
     *damaged, start = observer.notices
     assert sorted(line.partition(":")[0] for line in damaged) == [str(path) for path in checkpoints]
     assert "the start" in start
+
+
+@pytest.mark.parametrize("data", [b"", b"x"])
+def test_without_the_log_of_its_rounds_a_run_begins_anew(folder, data):
+    served(folder, StopsAfter(3))
+    (folder.path / FILE).write_bytes(data)
+    observer = Noting()
+    outcome, _ = served(folder, observer)
+    assert "the start" in observer.notices[-1]
+    assert (outcome.status, outcome.comparison.first_difference) == ("finished", None)
+    assert len(list(outcome.state.log)) == ROUNDS
 
 
 def resumed_before_its_devices(folder, server, ready):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from slotwise.fleet import Fleet
 from slotwise.live.protocol import Label, encode
 from slotwise.live.server.aggregator import NotFinite
 from slotwise.live.server.inbox import READY_TWICE, Rejection
+from slotwise.live.server.round_log import RoundLog
 from slotwise.live.server.state import Snapshot, decode_state, encode_state
 from slotwise.live.transport import Connected
 from slotwise.scenario import Scenario
@@ -44,8 +46,10 @@ def saved(state):
     return encode_state(Snapshot.of(state))
 
 
-def restored(data, schedule):
-    return decode_state(data, scheduler_for(WORKED_EXAMPLE, schedule), WORKED_EXAMPLE.devices)
+def restored(data, schedule, log=None):
+    """Return the state in a checkpoint of a run whose log has gone on since."""
+    scheduler = scheduler_for(WORKED_EXAMPLE, schedule)
+    return decode_state(data, scheduler, WORKED_EXAMPLE.devices, deepcopy(log) or RoundLog())
 
 
 @pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
@@ -124,7 +128,7 @@ def test_a_server_resumes_from_any_checkpoint_to_the_same_models(schedule):
     live.on_round = lambda state: live.checkpoints.append(saved(state))
     play(live)
     for data in live.checkpoints[:-1:4]:
-        state = restored(data, schedule)
+        state = restored(data, schedule, live.state.log)
         begun = state.round
         again = play(prepare(WORKED_EXAMPLE, schedule, state=state), resumed=True)
         assert again.updates == planned_updates(live.plan)
@@ -145,7 +149,7 @@ def test_a_device_that_leaves_while_a_model_is_sent_has_left_after_a_restart_too
 
     live.on_round = vanish
     play(live)
-    state = restored(live.checkpoints[0], schedule)
+    state = restored(live.checkpoints[0], schedule, live.state.log)
     (gone,) = [event.device for event in state.presence.changes]
     assert gone not in state.presence.connected
     again = prepare(WORKED_EXAMPLE, schedule, state=state)
@@ -164,7 +168,9 @@ def test_a_snapshot_does_not_change_while_the_run_continues():
     live.on_round = keep
     play(live)
     assert encode_state(kept["snapshot"]) == kept["then"]
-    again = kept["snapshot"].restore(scheduler_for(WORKED_EXAMPLE, "idfl"), WORKED_EXAMPLE.devices)
+    live.state.log.go_back(kept["snapshot"].position)
+    scheduler = scheduler_for(WORKED_EXAMPLE, "idfl")
+    again = kept["snapshot"].restore(scheduler, WORKED_EXAMPLE.devices, live.state.log)
     assert saved(again) == kept["then"]
 
 
@@ -320,14 +326,14 @@ def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
     assert [uplink[3:] for uplink in live.state.record.uplinks] == list(
         zip(live.plan.start.tolist(), live.plan.end.tolist(), strict=True)
     )
-    assert not live.state.late
+    assert not live.state.log.late
 
 
 def test_a_late_device_is_named():
     live = prepare(WORKED_EXAMPLE, "idfl", rounds=12, timeout=100.0)
     play(live, slot_ms=1000, seconds={3: 7.5})
     assert live.state.round == 12
-    assert {entry.device for entry in live.state.late} == {3}
+    assert set(live.state.log.late) == {3}
     assert any(device == 3 for _, device, _ in live.updates)
     assert live.updates != planned_updates(live.plan)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -157,18 +156,11 @@ class LiveView:
         return None if sender is None else sender[0]
 
     def carried(self, first: int) -> Carried:
-        """Return what the channel has carried since slot ``first``."""
-        record, (uplinks, lost) = self._state.record, self._rounds.current
-        ended = bisect_left(record.broadcasts, first, key=lambda broadcast: broadcast[1])
-        sent = enumerate(record.broadcasts[ended:], ended)
+        """Return what the channel has carried since slot ``first``, as far as that is remembered."""
+        recent, (uplinks, lost) = [*self._state.log.recent], self._rounds.current
+        recent = recent[bisect_left(recent, first, key=lambda entry: entry[1].end) :]
         return Carried(
-            [*chain(_since(record.uplinks, first), uplinks)],
-            [*chain(_since(record.lost, first), lost)],
-            [(k, start, end) for k, (start, end) in sent],
+            [*(row for _, one in recent for row in one.uplinks if row[4] > first), *uplinks],
+            [*(row for _, one in recent for row in one.lost if row[4] > first), *lost],
+            [(k, one.start, one.end) for k, one in recent],
         )
-
-
-def _since(uplinks: Sequence[Uplink], first: int) -> Iterator[Uplink]:
-    """Yield the uplinks, which are in the order of the channel, that end after a slot."""
-    begin = bisect_left(uplinks, first + 1, key=lambda uplink: uplink[4])
-    yield from uplinks[begin:]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from math import isfinite
 from typing import Any
 
@@ -20,15 +19,19 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.live.clock import Signal
 from slotwise.live.server.aggregator import DeviceNorms, Rollback
 from slotwise.live.server.inbox import Rejection
+from slotwise.live.server.round_log import FILE as ROUNDS_FILE
+from slotwise.live.server.round_log import Late, Round, RoundLog
 from slotwise.live.server.server_config import ServerConfig
-from slotwise.live.server.state import LiveState, Snapshot, decode_state, encode_state
+from slotwise.live.server.state import Completion, LiveState, Snapshot, decode_state, encode_state
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.run_folder import model_sha256
 from slotwise.runs.saved_run import Status
-from slotwise.schedule import Scheduler, Timeline
-from slotwise.schedule.costs import server_usage
+from slotwise.schedule import Record, Scheduler, Timeline
+from slotwise.schedule.costs import ServerUsage
+from slotwise.schedule.timeline import round_as_dict
 
+BLOCK = 10_000  # rounds of the plan that are compared at once
 LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted
 
 
@@ -48,8 +51,12 @@ class Figures:
     @classmethod
     def of(cls, timeline: Timeline) -> Figures:
         """Compute the figures of a timeline."""
-        totals = timeline.totals()
-        return cls(*totals, totals.slots / totals.rounds, server_usage(timeline).channel_share)
+        totals, lost = timeline.totals(), timeline.lost
+        # On one channel nothing overlaps, so that lengths can be added: a timeline may have millions of rows.
+        sending = int(timeline.broadcast_end.sum() - timeline.broadcast_start.sum())
+        receiving = int(timeline.end.sum() - timeline.start.sum() + (lost[:, 4] - lost[:, 3]).sum())
+        usage = ServerUsage(sending, receiving, totals.slots - sending - receiving)
+        return cls(*totals, totals.slots / totals.rounds, usage.channel_share)
 
 
 @dataclass(frozen=True)
@@ -79,28 +86,25 @@ def measured_timeline(config: RunConfig, plan: Timeline, state: LiveState) -> Ti
     return Timeline.of(config.channel, plan.schedule, plan.delay, state.record, plan.fleet)
 
 
-def compare(plan: Timeline, measured: Timeline, state: LiveState, slot_ms: float | None = None) -> Comparison:
-    """Compare what happened with the first rounds of the plan."""
-    plan = plan.first(measured.rounds)
-    expected, actual = _updates(plan), _updates(measured)
-    difference = None
-    different = next((pair for pair in zip_longest(expected, actual) if pair[0] != pair[1]), None)
-    if different is not None:
-        round_number = next(update[0] for update in different if update is not None)
-        # The last device that was late before the difference is the likely cause, but this is not checked.
-        before = [entry for entry in state.late if entry.round <= round_number]
-        cause = f"; device {before[-1].device} was late with its {before[-1].what}" if before else ""
-        wanted, found = (
-            "no device" if update is None else f"device {update[1]} with staleness {update[2]}"
-            for update in different
-        )
-        difference = f"round {round_number}: {found} instead of {wanted}{cause}"
+def compare(plan: Timeline, state: LiveState, slot_ms: float | None = None) -> Comparison:
+    """Compare what happened with the first rounds of the plan, reading the log once."""
+    plan = plan if plan.rounds == state.round else plan.first(state.round)
+    tally, as_planned, difference, late = Tally(), 0, None, None
+    for k, (one, expected) in enumerate(zip(state.log, _updates(plan), strict=True)):
+        tally.add(one)
+        actual = [(device, k - version) for k, device, version, _, _ in one.uplinks]
+        as_planned += len(set(expected) & set(actual))
+        if difference is None:
+            # The last device that was late before the difference is the likely cause, which is not checked.
+            late = one.late[-1] if one.late else late
+            if actual != expected:
+                difference = _difference(k, expected, actual, late)
     return Comparison(
         Figures.of(plan),
-        Figures.of(measured),
-        len(set(expected) & set(actual)),
+        tally.figures(),
+        as_planned,
         difference,
-        dict(sorted(Counter(entry.device for entry in state.late).items())),
+        dict(sorted(state.log.late.items())),
         state.seconds,
         dict(state.rejected.most_common()),
         slot_ms,
@@ -109,10 +113,63 @@ def compare(plan: Timeline, measured: Timeline, state: LiveState, slot_ms: float
     )
 
 
-def _updates(timeline: Timeline) -> list[tuple[int, int, int]]:
-    """Return round, device and staleness of each update."""
-    columns = (timeline.round, timeline.device, timeline.staleness)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+Update = tuple[int, int]  # device and staleness
+
+
+def _updates(timeline: Timeline) -> Iterator[list[Update]]:
+    """Yield the updates of each round; a part of the timeline at a time is converted to Python's numbers."""
+    offsets, staleness = timeline.round_offsets, timeline.staleness
+    for first in range(0, timeline.rounds, BLOCK):
+        ends = offsets[first : first + BLOCK + 1].tolist()
+        rows = slice(ends[0], ends[-1])
+        updates = list(zip(timeline.device[rows].tolist(), staleness[rows].tolist(), strict=True))
+        yield from (updates[start - ends[0] : end - ends[0]] for start, end in pairwise(ends))
+
+
+def _difference(k: int, expected: list[Update], actual: list[Update], late: Late | None) -> str:
+    """Describe the first update of a round that is not as planned."""
+    pair = next(pair for pair in zip_longest(actual, expected) if pair[0] != pair[1])
+    found, wanted = (
+        "no device" if update is None else f"device {update[0]} with staleness {update[1]}" for update in pair
+    )
+    cause = "" if late is None else f"; device {late.device} was late with its {late.what}"
+    return f"round {k}: {found} instead of {wanted}{cause}"
+
+
+class Tally:
+    """Adds up the figures of rounds, one after another."""
+
+    def __init__(self) -> None:
+        self._rounds = self._updates = self._lost = self._staleness = self._oldest = 0
+        self._sending = self._receiving = self._end = 0
+
+    def add(self, one: Round) -> None:
+        """Count a round."""
+        self._rounds, self._updates = self._rounds + 1, self._updates + len(one.uplinks)
+        self._lost += len(one.lost)
+        self._staleness += sum(k - version for k, _, version, _, _ in one.uplinks)
+        self._oldest = max(self._oldest, one.max_staleness)
+        self._receiving += sum(end - start for *_, start, end in (*one.uplinks, *one.lost))
+        self._sending, self._end = self._sending + one.end - one.start, one.end
+
+    def figures(self) -> Figures:
+        """Return the figures of all rounds."""
+        mean = self._staleness / self._updates if self._updates else 0.0
+        idle = self._end - self._sending - self._receiving
+        share = ServerUsage(self._sending, self._receiving, idle).channel_share
+        slots = (self._end, self._end / self._rounds, share)
+        return Figures(self._rounds, self._updates, self._lost, mean, self._oldest, *slots)
+
+
+def timeline_text(config: RunConfig, plan: Timeline, log: RoundLog) -> Iterator[str]:
+    """Yield the text of timeline.json, what `Timeline.to_json` would return of all rounds."""
+    empty = Record([], [], [], [[*(log.starters or ())]])
+    head = Timeline.of(config.channel, plan.schedule, plan.delay, empty, plan.fleet).to_json()
+    yield head.removesuffix("]}")
+    for k, one in enumerate(log):
+        entry = round_as_dict(k, one.uplinks, one.lost, (one.start, one.end), one.receivers)
+        yield (", " if k else "") + json.dumps(entry)
+    yield "]}"
 
 
 class Evaluator:
@@ -176,12 +233,7 @@ class Evaluator:
             self._changed.notify()
             self._bad(version)
             return
-        slot = staleness = 0
-        if version:
-            slot = self._state.complete_at(version)
-            uplinks = self._state.record.uplinks  # in the order of rounds
-            of_round = uplinks[bisect_left(uplinks, (version - 1,)) : bisect_left(uplinks, (version,))]
-            staleness = max((k - start for k, _, start, _, _ in of_round), default=0)
+        slot, staleness = self._state.completions[version] if version else Completion()
         point = Point(slot, version, found.loss, found.accuracy, staleness, found.metrics)
         self._state.points.append(point)
         # Kept until now: a run resumed from a checkpoint made during the evaluation has to evaluate it.
@@ -196,13 +248,14 @@ class LiveFiles:
     def __init__(self, folder: RunFolder, config: RunConfig, options: ServerConfig) -> None:
         self.folder, self._config, self._options = folder, config, options
         self._checkpoints = SealedFiles(folder.path / "live")
+        self.log = RoundLog(folder.path / ROUNDS_FILE)
         self.run_id = str(folder.description()["live_run"])
 
     def load(self, scheduler: Scheduler, observer: BaseObserver) -> LiveState | None:
         """Return the state in the newest checkpoint that is not damaged, if the first model was out then."""
         devices = self._config.channel.devices
-        state, damaged = self._checkpoints.load(lambda data: decode_state(data, scheduler, devices))
-        if state is not None and not state.record.receivers:
+        state, damaged = self._checkpoints.load(lambda data: decode_state(data, scheduler, devices, self.log))
+        if state is not None and state.log.starters is None:
             state = None
         for path in damaged:
             observer.notice(f"{path}: damaged checkpoint, skipped")
@@ -212,8 +265,9 @@ class LiveFiles:
         return state
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint, and the points so far."""
-        self._checkpoints.save(len(snapshot.document["broadcasts"]), encode_state(snapshot))
+        """Write a checkpoint, and the points so far; the log must have been flushed up to it."""
+        self.log.sync()
+        self._checkpoints.save(snapshot.position.rounds, encode_state(snapshot))
         self.folder.write_points(snapshot.document["points"])
 
     def log_rejection(self, rejection: Rejection) -> None:
@@ -232,14 +286,14 @@ class LiveFiles:
         self, state: LiveState, status: Status, task: Task, plan: Timeline, **more: Any
     ) -> Comparison | None:
         """Save everything; run.json comes last, so that its status is true of the other files."""
+        self.log.flush()
         self.save(Snapshot.of(state))
         comparison = None
         model = state.models[state.round]
         self.folder.write_model(task.named_arrays(model))
         if state.round:
-            measured = measured_timeline(self._config, plan, state)
-            comparison = compare(plan, measured, state, self._options.slot_ms)
-            write_atomically(self.folder.path / "timeline.json", measured.to_json())
+            comparison = compare(plan, state, self._options.slot_ms)
+            write_atomically(self.folder.path / "timeline.json", timeline_text(self._config, plan, state.log))
             norms = {device: norms._asdict() for device, norms in comparison.norms.items()}
             write_document(self.folder.path / "live.json", {**asdict(comparison), "norms": norms})
         last = state.points[-1] if state.points else None

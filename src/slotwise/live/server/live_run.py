@@ -25,6 +25,7 @@ from slotwise.live.server.live_results import Comparison, Evaluator, LiveFiles
 from slotwise.live.server.live_status import LiveEnd, StatusWriter
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
+from slotwise.live.server.round_log import Position
 from slotwise.live.server.rounds import RoundDriver
 from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.state import LiveState, Snapshot
@@ -145,7 +146,8 @@ class _LiveRun:
     # Beginning
 
     def _first_state(self) -> LiveState:
-        return LiveState(self._scheduler(), models={0: self._task.initial_model()})
+        self._files.log.go_back(Position())
+        return LiveState(self._scheduler(), models={0: self._task.initial_model()}, log=self._files.log)
 
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options, run = self._config, self._options, self._files.run_id
@@ -231,8 +233,9 @@ class _LiveRun:
         """Return the state at the end of the last round, or at the start."""
         if self._boundary is None:
             return self._first_state()
+        self._files.log.go_back(self._boundary.position)
         # With a new Scheduler: the current one has seen events of the round that is dropped.
-        return self._boundary.restore(self._scheduler(), self._config.channel.devices)
+        return self._boundary.restore(self._scheduler(), self._config.channel.devices, self._files.log)
 
     def _round_done(self) -> None:
         """Evaluate the model if it is due, and save a checkpoint every few seconds."""
@@ -247,7 +250,8 @@ class _LiveRun:
             if self._saving is not None:
                 # Raises the error of the last save: a run that cannot be saved must not go on.
                 self._saving.result()
-            # In a thread, one at a time: a long run has a long record.
+            self._files.log.flush()
+            # In a thread, one at a time: models may be long, and the disk slow.
             self._saving = asyncio.create_task(asyncio.to_thread(self._files.save, self._boundary))
             self._saved = self._clock.now()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -106,7 +105,7 @@ class LiveStatus:
     def of(cls, state: LiveState, spec: RunSpec, phase: Phase) -> LiveStatus:
         """Return the status of a run."""
         points: list[Point] = state.points
-        norms, late = state.health.norms.values(), Counter(entry.device for entry in state.late)
+        norms, late = state.health.norms.values(), state.log.late
         return cls(
             run=spec.run,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -116,7 +115,7 @@ class LiveStatus:
             slot=state.slot,
             seconds=state.seconds,
             updates=sum(state.assignments.delivered.values()),
-            lost=len(state.record.lost),
+            lost=state.log.lost,
             connected=len(state.presence.connected),
             excluded=len(state.penalties.excluded),
             clipped=sum(device.clipped for device in norms),
@@ -238,6 +237,6 @@ class StatusWriter:
             slot=state.slot,
             connected=len(state.presence.connected),
             updates=sum(state.assignments.delivered.values()),
-            lost=len(state.record.lost),
+            lost=state.log.lost,
             loss=None if last is None else last.loss,
         )

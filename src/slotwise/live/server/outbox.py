@@ -110,7 +110,7 @@ class Outbox:
         else:
             model, answered = state.models[work.version], Label(self._run, device, state.round, *work)
             held = holds == f"{work}:{digest(model)}"
-            slot = str(state.complete_at(work.version))
+            slot = str(state.completions[work.version].slot if work.version else 0)
             if held or not self._takes_parts(device) or 4 * len(model) <= self._part_bytes:
                 await self.tell(device, "work", None if held else model, work, slot=slot)
             elif not reply.receiving:

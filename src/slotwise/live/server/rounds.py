@@ -14,7 +14,7 @@ from slotwise.live.clock import SlotClock
 from slotwise.live.protocol import Label, Work
 from slotwise.live.server.aggregator import Aggregator
 from slotwise.live.server.monitor import DeviceMonitor
-from slotwise.live.server.state import Late
+from slotwise.live.server.round_log import Late, Round
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
 from slotwise.schedule.timeline import Uplink
 
@@ -29,6 +29,7 @@ class RoundDriver:
         self._outbox, self._timeout = devices.outbox, devices.timeout
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
+        self._late: list[Late] = []
         self.aggregator = Aggregator(devices)
         self._overdue_since: dict[int, float] = {}
         self._silent_since: dict[int, float] = {}  # devices that were granted the channel and sent nothing
@@ -47,8 +48,10 @@ class RoundDriver:
         self._overdue_since = dict.fromkeys(state.overdue, self._clock.now())
         self._began = self._clock.now() - state.seconds
         # A resumed run has handed out its model; devices that lack it get it when they say ``here``.
-        if not state.record.receivers:
-            await self._hand_out(state.scheduler.start(), 0)
+        if state.log.starters is None:
+            first = state.scheduler.start()
+            state.log.start(first.receivers)
+            await self._hand_out(first, 0)
         while state.round < self._spec.rounds:
             await self._next_instant()
             planned_slot, planned = state.agenda.pop()
@@ -110,7 +113,7 @@ class RoundDriver:
         return event
 
     def _note_late(self, device: int, round_number: int, what: str) -> None:
-        self._state.late.append(Late(device, round_number, what))
+        self._late.append(Late(device, round_number, what))
         self._devices.log.info("late", device=device, round=round_number, what=what)
 
     async def _outcomes(self, planned: Sequence[Event], slot: int) -> list[Event]:
@@ -221,11 +224,10 @@ class RoundDriver:
         state, end = self._state, slot + self._spec.link.broadcast(delivery.receivers, slot)
         state.models[delivery.version] = await self.aggregator.next_model(delivery.version)
         # This raises `LiveState.round`, so it comes after the new model, which may raise an error instead.
-        state.record.broadcasts.append((slot, end))
-        state.record.uplinks.extend(self._uplinks)
-        state.record.lost.extend(self._lost)
-        self._uplinks, self._lost = [], []
-        state.round_seconds.append(round(self._clock.now() - self._began, 6))
+        seconds, receivers = round(self._clock.now() - self._began, 6), [*delivery.receivers]
+        done = Round(slot, end, seconds, self._uplinks, self._lost, receivers, self._late)
+        state.complete_round(done)
+        self._uplinks, self._lost, self._late = [], [], []
         await self._hand_out(delivery, end)
         # After the hand-out, which decides the models that devices still compute on.
         state.forget_models()
@@ -245,6 +247,5 @@ class RoundDriver:
             state.agenda.add(ready, Ready(device, ready, version))
         for device in reached:
             state.assignments.assign(device, version)
-        state.record.receivers.append(list(receivers))
         # After the assignments: a device may answer before this returns.
         await self._outbox.broadcast(version, reached, slot)

@@ -6,9 +6,8 @@ import io
 import json
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from slotwise.live.parts import Transfers
 from slotwise.live.protocol import Work
 from slotwise.live.server.aggregator import ModelHealth
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Penalties, Presence
+from slotwise.live.server.round_log import Position, Round, RoundLog, as_rounds
 from slotwise.live.server.timings import Timings
 from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
 from slotwise.schedule import (
@@ -37,18 +37,17 @@ from slotwise.schedule import (
 )
 
 MOST_REASONS = 100  # of rejected messages in a checkpoint
-_TABLES = {"uplinks": 5, "lost": 5, "broadcasts": 2}  # columns
+_OLD_TABLES = ("uplinks", "lost", "broadcasts")  # in checkpoints of earlier versions
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (Ready, Sent, Lost, Delivered, Left, Joined)
 }
 
 
-class Late(NamedTuple):
-    """A device that was late, in which round, and with what."""
+class Completion(NamedTuple):
+    """When a model was complete, and the age of the oldest update in it."""
 
-    device: int
-    round: int
-    what: str
+    slot: int = 0  # the end of its broadcast
+    staleness: int = 0
 
 
 @dataclass
@@ -67,27 +66,32 @@ class LiveState:
     health: ModelHealth = field(default_factory=ModelHealth)
     uploads: Transfers = field(default_factory=Transfers)  # not saved: devices send lost parts again
     timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
-    record: Record = field(default_factory=lambda: Record([], [], [], []))
+    log: RoundLog = field(default_factory=RoundLog)  # completed rounds
+    completions: dict[int, Completion] = field(default_factory=dict)  # of the models that are kept
     points: list[Point] = field(default_factory=list)  # evaluated models
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
     rejected: Counter[str] = field(default_factory=Counter)  # messages by reason
-    late: list[Late] = field(default_factory=list)
     overdue: dict[int, int] = field(default_factory=dict)  # model version of devices not ready in time
-    round_seconds: list[float] = field(default_factory=list)  # when each round was complete, from the start
 
     @property
     def round(self) -> int:
         """The number of completed rounds."""
-        return len(self.record.broadcasts)
+        return self.log.rounds
 
     @property
     def seconds(self) -> float:
         """The time at which the last round was complete."""
-        return self.round_seconds[-1] if self.round_seconds else 0.0
+        return self.log.seconds
 
-    def complete_at(self, version: int) -> int:
-        """Return the slot in which a model was complete, the end of its broadcast; 0 for w_0."""
-        return int(self.record.broadcasts[version - 1][1]) if version else 0
+    @property
+    def record(self) -> Record:
+        """All rounds in plain lists, read from the log."""
+        return self.log.record()
+
+    def complete_round(self, one: Round) -> None:
+        """Note that a round is complete; its model is there already."""
+        self.log.add(one)
+        self.completions[self.round] = Completion(one.end, one.max_staleness)
 
     def disconnect(self, device: int) -> None:
         """Count a device as disconnected: its work is lost, and its update is no longer awaited."""
@@ -101,6 +105,11 @@ class LiveState:
         used = (work.version for work in self.assignments.work.values())
         needed = {*used, self.round, *self.health.vouched()}
         self.models = {version: model for version, model in self.models.items() if version in needed}
+        self.completions = {
+            version: completion
+            for version, completion in self.completions.items()
+            if version in self.models or version in self.unevaluated
+        }
 
 
 class Snapshot(NamedTuple):
@@ -124,20 +133,26 @@ class Snapshot(NamedTuple):
             "sent": dict(state.assignments.delivered),
             "points": list(state.points),
             "rejected": dict(state.rejected),
-            "late": list(state.late),
             "overdue": dict(state.overdue),
             "barred": sorted(state.penalties.excluded),
             "penalties": dict(state.penalties.points),
             "health": state.health.saved(),
             "grants": state.grant.count,
-            "round_seconds": list(state.round_seconds),
-            **{name: list(rows) for name, rows in state.record._asdict().items()},
+            "log": state.log.position._asdict(),
+            "completions": dict(state.completions),
         }
         # Models and the arrays of the rule are never changed in place, so copies of the tables are enough.
         return cls(document, dict(state.models), dict(state.unevaluated), state.rule_state)
 
-    def restore(self, scheduler: Scheduler, devices: int) -> LiveState:
-        """Return the state; ``scheduler``, of the same run, becomes its Scheduler."""
+    @property
+    def position(self) -> Position:
+        """The end of the log."""
+        kept = dict(self.document["log"])
+        starters = None if kept["starters"] is None else tuple(kept["starters"])
+        return Position(**kept | {"late": _by_number(kept["late"]), "starters": starters})
+
+    def restore(self, scheduler: Scheduler, devices: int, log: RoundLog) -> LiveState:
+        """Return the state; ``scheduler``, of the same run, becomes its Scheduler, and ``log`` its log."""
         document = self.document
         kept = SchedulerState(**document["scheduler"])
         scheduler.restore(
@@ -174,62 +189,76 @@ class Snapshot(NamedTuple):
             assignments=Assignments(work, _by_number(document["sent"])),
             # Snapshots are taken between two rounds, when no grant is open.
             grant=ChannelGrant(document["grants"]),
-            record=Record(*(list(document[name]) for name in Record._fields)),
+            log=log,
+            completions={v: Completion(*one) for v, one in _by_number(document["completions"]).items()},
             points=[Point(*point) for point in document["points"]],
             unevaluated=dict(self.unevaluated),
             # Earlier builds had reasons with texts of the senders, as many as these liked.
             rejected=Counter(dict(Counter(document["rejected"]).most_common(MOST_REASONS))),
-            late=[Late(*late) for late in document["late"]],
             overdue=_by_number(document["overdue"]),
-            round_seconds=list(document["round_seconds"]),
         )
 
 
 def encode_state(snapshot: Snapshot) -> bytes:
-    """Return a numpy archive without pickles: models and the long record as arrays, the rest as JSON."""
-    document = dict(snapshot.document)
-    receivers = document.pop("receivers")
-    arrays: dict[str, NDArray[Any]] = {
-        "round_seconds": np.array(document.pop("round_seconds"), dtype=np.float64),
-        **{name: _numbers(document.pop(name)).reshape(-1, width) for name, width in _TABLES.items()},
-        # Rounds differ in the number of receivers, so they are stored in one row with their lengths.
-        "receivers": _numbers(receivers),
-        "receiver_counts": np.array([*map(len, receivers)], dtype=np.int64),
-    }
+    """Return a numpy archive without pickles: models as arrays, the rest as JSON."""
+    arrays: dict[str, NDArray[Any]] = {}
     for name, models in (("models", snapshot.models), ("unevaluated", snapshot.unevaluated)):
         arrays[f"{name}_versions"] = np.array(sorted(models), dtype=np.int64)
         vectors = [models[version] for version in sorted(models)]
         arrays[name] = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
     arrays |= {RULE_STATE + name: array for name, array in snapshot.rule_state.items()}
-    text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    text = np.frombuffer(json.dumps(snapshot.document).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, document=text, **arrays)
     return buffer.getvalue()
 
 
-def decode_state(data: bytes, scheduler: Scheduler, devices: int) -> LiveState | None:
-    """Return the state that `encode_state` wrote, or None if it is damaged."""
+def decode_state(data: bytes, scheduler: Scheduler, devices: int, log: RoundLog) -> LiveState | None:
+    """Return the state that `encode_state` wrote, or None if it or what the log had then is damaged."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             document = json.loads(archive["document"].tobytes())
-            document |= {name: [*map(tuple, archive[name].tolist())] for name in _TABLES}
-            ends = np.cumsum(archive["receiver_counts"])
-            document["receivers"] = [group.tolist() for group in np.split(archive["receivers"], ends)[:-1]]
-            document["round_seconds"] = archive["round_seconds"].tolist()
+            old = None if "log" in document else _old_record(archive, document)
             models, unevaluated = (
                 dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))
                 for name in ("models", "unevaluated")
             )
             rule_state = rule_state_in(archive)
-        return Snapshot(document, models, unevaluated, rule_state).restore(scheduler, devices)
+        kept = set(models) | set(unevaluated)
+        snapshot = Snapshot(document, models, unevaluated, rule_state)
+        if old is not None:
+            _take_old_record(document, old, log, kept)
+        elif not log.resume(snapshot.position):
+            return None
+        return snapshot.restore(scheduler, devices, log)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None
+
+
+def _old_record(archive: Mapping[str, NDArray[Any]], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rounds in a checkpoint of an earlier version, which had no log."""
+    old: dict[str, Any] = {name: [*map(tuple, archive[name].tolist())] for name in _OLD_TABLES}
+    ends = np.cumsum(archive["receiver_counts"])
+    old["receivers"] = [group.tolist() for group in np.split(archive["receivers"], ends)[:-1]]
+    old["round_seconds"] = archive["round_seconds"].tolist()
+    return old | {"late": document["late"]}
+
+
+def _take_old_record(
+    document: dict[str, Any], old: Mapping[str, Any], log: RoundLog, kept: Collection[int]
+) -> None:
+    """Write the rounds of an old checkpoint to the log."""
+    log.go_back(Position())
+    completions = {}
+    if old["receivers"]:
+        log.start(old["receivers"][0])
+    for version, one in enumerate(as_rounds(old), 1):
+        log.add(one)
+        if version in kept:
+            completions[version] = Completion(one.end, one.max_staleness)
+    document["completions"] = completions
 
 
 def _by_number(table: dict[Any, Any]) -> dict[int, Any]:
     """Return a table with integer keys, which JSON turns into text."""
     return {int(key): value for key, value in table.items()}
-
-
-def _numbers(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    return np.fromiter(chain.from_iterable(rows), np.int64)
