@@ -13,6 +13,7 @@ from slotwise.fastcnn import kernels
 from slotwise.fastcnn.architecture import Architecture, Plan, Workspace, make_workspace
 from slotwise.fastcnn.dense_layout import DensePlan, DenseWorkspace, make_dense_workspace
 from slotwise.fastcnn.kernels import FastCnn
+from slotwise.fastcnn.layers import as_architecture, as_layers
 
 OFFSET, SCALE = 4 * (0.25, 0.5, 0.0), 4 * (0.5, 1.0, 0.25)
 few = settings(max_examples=80, deadline=None, derandomize=True)
@@ -277,6 +278,54 @@ def test_gradient_of_dense_layers_equals_pytorch(hidden: tuple[int, ...], sample
     case = make_case(Architecture((1, 28, 28), (), hidden, 10), samples, seed=samples)
     case.images[case.images < 200] = 0
     assert_same(fast_gradient(case), torch_gradient(case))
+
+
+@few
+@given(st.one_of(cases(), cases_full_of_ties(), dense_cases(), dropout_cases()))
+def test_kernels_of_wide_layers_compute_the_same_gradient(case: Case) -> None:
+    assume(case.architecture.hidden or case.kept is None)
+    channels, labels = case.architecture.input_shape[0], case.labels.astype(np.int64)
+    wide = kernels.WideKernels(as_layers(case.architecture), OFFSET[:channels], SCALE[:channels])
+    given = map(read_only, (case.model, case.images.reshape(len(labels), -1), labels))
+    assert_same(wide.gradient(wide.make_workspace(), *given, case.kept), naive_gradient(case))
+
+
+@pytest.mark.parametrize("samples", [30, 64, 150])
+def test_a_step_of_wide_layers_follows_their_gradient(samples: int) -> None:
+    """Up to 64 samples the gradient of dense layers is added to the weights without being stored."""
+    case = make_case(Architecture((3, 12, 12), ((16, 3), (20, 3)), (50,), 10), samples, seed=1)
+    cnn = FastCnn(case.architecture, offset=OFFSET[:3], scale=SCALE[:3])
+    batches = np.arange(samples).reshape(1, 1, -1)
+    trained = cnn.train_each(case.model, case.images, case.labels, batches, [0.1])[0]
+    _, gradient = cnn.gradient(case.model, case.images, case.labels)
+    assert np.allclose(case.model - trained, 0.1 * gradient, atol=1e-6)
+
+
+@few
+@given(architectures(), st.sampled_from([0.0, 0.5]))
+def test_an_architecture_as_layers_is_recognised(architecture: Architecture, dropout: float) -> None:
+    given = replace(architecture, dropout=dropout if architecture.hidden else 0.0)
+    layers = as_layers(given)
+    assert as_architecture(layers) == given
+    assert layers.parameter_shapes == given.parameter_shapes
+    assert np.array_equal(layers.dropout_rates, given.dropout_rates)
+    one, other = (each.initial_parameters(np.random.default_rng(0)) for each in (layers, given))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    [
+        (Architecture((1, 28, 28), ((10, 5), (20, 5)), (50,), 10), kernels.ConvolutionKernels),
+        (Architecture((1, 28, 28), ((32, 5), (64, 5)), (512,), 10), kernels.WideKernels),
+        (Architecture((1, 28, 28), ((32, 5),), (), 10, 0.5), kernels.ConvolutionKernels),
+        (Architecture((1, 28, 28), (), (200, 200), 10), kernels.DenseKernels),
+    ],
+)
+def test_kernels_are_chosen_by_the_widths_of_the_layers(architecture: Architecture, kind: type) -> None:
+    given = [architecture, as_layers(architecture)] if architecture.hidden else [architecture]
+    for network in given:
+        assert type(kernels.choose_kernels(network, (0.5,), (0.5,))) is kind
 
 
 def test_gradient_of_dense_layers_on_colour_images_equals_pytorch() -> None:

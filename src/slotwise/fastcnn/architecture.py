@@ -89,6 +89,22 @@ class Architecture:
         return self.convolutions[-1][0] if self.convolutions else 0, self.dense_sizes[-1][0]
 
     @property
+    def dropout_rates(self) -> NDArray[np.float32]:
+        """Probability of each value that training may drop: channels, then inputs of the last dense layer."""
+        return np.full(sum(self.dropped_sizes), self.dropout, np.float32)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names in the state_dict of the same ``torch.nn.Sequential``."""
+        # Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) has these numbers.
+        filters, layers = len(self.convolutions), len(self.weight_shapes)
+        numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
+        if self.dropout:  # one more layer after the last convolution, and before the last layer
+            numbers[filters:] = [number + bool(filters) for number in numbers[filters:]]
+            numbers[-1] += 1
+        return tuple(f"{number}.{kind}" for number in numbers for kind in ("weight", "bias"))
+
+    @property
     def weight_shapes(self) -> tuple[Shape, ...]:
         """Weights of each layer: [outputs, inputs, kernel, kernel], then [outputs, inputs]."""
         layers = zip(self.feature_shapes, self.convolutions, strict=False)

@@ -14,16 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotwise.fastcnn import dense_passes, passes
+from slotwise.fastcnn import dense_passes, passes, wide_passes
 from slotwise.fastcnn.architecture import LANES, Architecture, Workspace, make_plan, make_workspace
 from slotwise.fastcnn.dense_layout import DenseWorkspace, make_dense_plan, make_dense_workspace
+from slotwise.fastcnn.layers import LayerNetwork, as_architecture, as_layers
+from slotwise.fastcnn.wide_plan import WideWorkspace, make_wide_plan, make_wide_workspace
 
 Floats = NDArray[np.float32]
 Images = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 Kept = NDArray[np.bool_]
-"""What dropout keeps, [..., step, sample, value]: channels of the last convolution, then inputs of the last
-dense layer in PyTorch's order."""
+"""What dropout keeps, [..., step, sample, value]: the values of `dropout_rates` of the network."""
+FEW_FILTERS = 16
+"""With fewer filters in a convolution, samples are the lanes of vectors; otherwise channels are."""
 
 
 class ConvolutionKernels:
@@ -130,6 +133,67 @@ class DenseKernels:
         return dense_passes.evaluate(self._plan, work, model, images, answers)
 
 
+class WideKernels:
+    """Kernels of wide layers, and of all kinds of layers that the others do not have."""
+
+    def __init__(self, network: LayerNetwork, offset: Sequence[float], scale: Sequence[float]) -> None:
+        self._size = network.parameters
+        self._plan = make_wide_plan(network, offset, scale)
+
+    def make_workspace(self) -> WideWorkspace:
+        """Allocate the memory of one call."""
+        return make_wide_workspace(self._plan)
+
+    def train_each(
+        self, work: WideWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
+        lengths: Numbers, kept: Kept | None, rates: Sequence[float],
+    ) -> list[Floats]:  # fmt: skip
+        """Return the models after one step per batch; batches and answers are [training, step, sample]."""
+        trained = np.empty((len(batches), self._size), np.float32)
+        masks = np.empty((*batches.shape, 0)) if kept is None else kept
+        for own, labels, mask, rate, result in zip(batches, answers, masks, rates, trained, strict=True):
+            known = (model, images, own, labels, lengths, read_only(mask, np.bool_))
+            wide_passes.descend(self._plan, work, *known, float(rate), False, result)
+        return list(trained)
+
+    def gradient(
+        self, work: WideWorkspace, model: Floats, images: Images, answers: Numbers, kept: Kept | None
+    ) -> tuple[float, Floats]:
+        """Return the mean loss over the images, and its gradient."""
+        gradient, count = np.empty(self._size, np.float32), len(images)
+        everything, given = np.arange(count)[np.newaxis], answers[np.newaxis]
+        mask = np.empty((1, count, 0)) if kept is None else kept[np.newaxis]
+        batch, labels, length = (read_only(each, np.int64) for each in (everything, given, [count]))
+        known = (model, images, batch, labels, length, read_only(mask, np.bool_))
+        return wide_passes.descend(self._plan, work, *known, 0.0, True, gradient), gradient
+
+    def evaluate(
+        self, work: WideWorkspace, model: Floats, images: Images, answers: Numbers
+    ) -> tuple[float, int]:
+        """Return the sum of the losses, and the number of images classified correctly."""
+        return wide_passes.evaluate(self._plan, work, model, images, answers)
+
+
+Kernels = ConvolutionKernels | DenseKernels | WideKernels
+
+
+def choose_kernels(
+    network: Architecture | LayerNetwork, offset: Sequence[float], scale: Sequence[float]
+) -> Kernels:
+    """Return the kernels that are fastest for a network; which they are does not depend on the machine."""
+    known = network if isinstance(network, Architecture) else as_architecture(network)
+    if known is None:
+        assert isinstance(network, LayerNetwork)
+        return WideKernels(network, offset, scale)
+    if not known.convolutions and not known.dropout:
+        return DenseKernels(known, offset, scale)
+    filters = [count for count, _ in known.convolutions]
+    # As layers, dropout of images and of values before the only dense layer would be two of one map.
+    if min(filters, default=0) >= FEW_FILTERS and (known.hidden or not known.dropout):
+        return WideKernels(as_layers(known), offset, scale)
+    return ConvolutionKernels(known, offset, scale)
+
+
 def read_only(array: Any, kind: type[np.generic]) -> NDArray[Any]:
     """Return a read-only view: for writable arrays, numba would compile the kernels a second time."""
     view = np.require(array, kind, ["C", "A"]).view()
@@ -138,15 +202,15 @@ def read_only(array: Any, kind: type[np.generic]) -> NDArray[Any]:
 
 
 class FastCnn:
-    """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
+    """A network, for models given as flat float32 vectors in PyTorch's order.
 
-    Without convolutions it is an MLP, or multinomial logistic regression, with kernels of their own. A call
+    `choose_kernels` says which kernels compute it. A call
     uses one core and releases the interpreter lock, so several threads can call at once. The result depends
     on the arguments only, to the last bit.
     """
 
     def __init__(
-        self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
+        self, architecture: Architecture | LayerNetwork, *, offset: Sequence[float], scale: Sequence[float]
     ) -> None:
         """Standardise a pixel x of channel c (0..255) as (x / 255 - offset[c]) / scale[c]."""
         channels = architecture.input_shape[0]
@@ -155,9 +219,7 @@ class FastCnn:
         if not all(deviation > 0 for deviation in scale):
             raise ValueError(f"scale must be positive, not {list(scale)}")
         self.architecture = architecture
-        # The dense kernels have no dropout.
-        kind = ConvolutionKernels if architecture.convolutions or architecture.dropout else DenseKernels
-        self._kernels: ConvolutionKernels | DenseKernels = kind(architecture, offset, scale)
+        self._kernels = choose_kernels(architecture, offset, scale)
         self._idle: list[Any] = []
 
     def train_each(
@@ -169,8 +231,7 @@ class FastCnn:
         `batches` is [trainings, steps, batch]: numbers of images. A step uses the first of them, as many as
         its entry in `lengths` says; without it, all.
 
-        `kept` says what dropout keeps, [trainings, steps, batch, values]: channels of the last convolution,
-        then inputs of the last dense layer. Without it nothing is dropped.
+        `kept` says what dropout keeps, [trainings, steps, batch, values]. Without it nothing is dropped.
         """
         steps = read_only(batches, np.int64)
         if steps.ndim != 3 or steps.shape[2] == 0:
@@ -225,7 +286,7 @@ class FastCnn:
 
     def _check_kept(self, kept: Kept | None, shape: tuple[int, ...]) -> None:
         """Refuse what the kernels would read beyond its end."""
-        wanted = (*shape, sum(self.architecture.dropped_sizes))
+        wanted = (*shape, len(self.architecture.dropout_rates))
         if kept is not None and (kept.shape != wanted or not wanted[-1]):
             raise ValueError(f"kept must be {list(wanted)}, and omitted without dropout: {list(kept.shape)}")
 

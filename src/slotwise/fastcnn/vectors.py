@@ -202,11 +202,10 @@ def address(builder: Builder, array: Any, at: Any) -> Any:
     return builder.sext(_number(builder, array, at), INT64)
 
 
-@instruction(types.void, GIVEN, index, vector)
+@instruction(types.void, GIVEN, index, GIVEN)
 def store_whole(builder: Builder, array: Any, at: Any, value: Vector) -> None:
-    """array[at : at + 8] = value, for whole numbers and an array of int32."""
-    address = builder.bitcast(builder.gep(array, [at]), WHOLES.as_pointer())
-    builder.store(builder.fptosi(value, WHOLES), address, align=4)
+    """array[at : at + lanes] = value, for whole numbers and an array of int32."""
+    _write(builder, array, at, builder.fptosi(value, ir.VectorType(INT32, value.type.count)))
 
 
 @instruction(type_of(0), GIVEN, GIVEN)
@@ -245,6 +244,23 @@ def store_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -
     """array[at + i * stride : ... + lanes] = tile[i] for every i."""
     for number in range(tile.type.count):
         _write(builder, array, _step(builder, at, stride, number), builder.extract_value(tile, number))
+
+
+@instruction(type_of(2), GIVEN, GIVEN, GIVEN)
+def gather_tile(builder: Builder, array: Any, places: Any, like: Tile) -> Tile:
+    """array[places[i] : ... + lanes] for every i."""
+    tile = like
+    for number in range(like.type.count):
+        value = _read(builder, array, builder.extract_value(places, number), like.type.element)
+        tile = builder.insert_value(tile, value, number)
+    return tile
+
+
+@instruction(types.void, GIVEN, GIVEN, GIVEN)
+def scatter_tile(builder: Builder, array: Any, places: Any, tile: Tile) -> None:
+    """array[places[i] : ... + lanes] = tile[i] for every i."""
+    for number in range(tile.type.count):
+        _write(builder, array, builder.extract_value(places, number), builder.extract_value(tile, number))
 
 
 @instruction(lambda _array, _at, like: cast(Any, types).UniTuple(index, like.count), GIVEN, index, GIVEN)
@@ -346,3 +362,37 @@ def _exchanged(builder: Builder, rows: list[Value], number: int, distance: int) 
     # Numbers from LANES on choose lanes of the second vector.
     lanes = [start + (LANES + lane - distance if lane & distance else lane) for lane in range(LANES)]
     return builder.shuffle_vector(first, second, ir.Constant(WHOLES, lanes))
+
+
+# A panel tile has two wide vectors for each of its rows.
+
+
+@instruction(type_of(3), GIVEN, index, index, GIVEN)
+def load_panel(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) -> Tile:
+    """array[at + row * stride : ... + two vectors] for every row; a stride of 0 repeats one row."""
+    tile, floats = like, like.type.element
+    for number in range(like.type.count):
+        start = builder.add(_step(builder, at, stride, number // 2), INT64(number % 2 * floats.count))
+        tile = builder.insert_value(tile, _read(builder, array, start, floats), number)
+    return tile
+
+
+@instruction(types.void, GIVEN, index, index, GIVEN)
+def store_panel(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -> None:
+    """array[at + row * stride : ... + two vectors] = tile[row] for every row."""
+    lanes = tile.type.element.count
+    for number in range(tile.type.count):
+        start = builder.add(_step(builder, at, stride, number // 2), INT64(number % 2 * lanes))
+        _write(builder, array, start, builder.extract_value(tile, number))
+
+
+@instruction(type_of(0), GIVEN, GIVEN, index, index, GIVEN, index)
+def panel_add(builder: Builder, tile: Tile, rows: Any, start: Any, stride: Any, panel: Any, at: Any) -> Tile:
+    """tile[row] + rows[start + row * stride] * panel[at : at + two vectors] for every row."""
+    floats = tile.type.element
+    values = [_read(builder, panel, builder.add(at, INT64(floats.count * each)), floats) for each in range(2)]
+    for row in range(tile.type.count // 2):
+        factor = _spread(builder, _number(builder, rows, _step(builder, start, stride, row)), floats)
+        for each, value in enumerate(values):
+            tile = _add_product(builder, tile, 2 * row + each, factor, value)
+    return tile

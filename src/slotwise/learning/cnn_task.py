@@ -1,4 +1,4 @@
-"""CnnTask: the built-in networks on images, trained by numba kernels."""
+"""CnnTask: networks on images, trained by numba kernels."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from slotwise.data.dataset import Bytes, Dataset
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.fastcnn.batches import draw_each
 from slotwise.fastcnn.kernels import FastCnn, Kept
+from slotwise.fastcnn.layers import LayerNetwork
 from slotwise.learning.batching import Lengths
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
 from slotwise.learning.optimizer import Optimizer, Step
@@ -30,7 +31,7 @@ class CnnTask(Task):
     def __init__(
         self,
         samples: DeviceSamples,
-        architecture: Architecture,
+        architecture: Architecture | LayerNetwork,
         training: LocalTraining,
         *,
         offset: tuple[float, ...] | None = None,
@@ -105,13 +106,12 @@ class CnnTask(Task):
 
     def _kept(self, starts: Sequence[TrainingStart], lengths: Lengths) -> Kept | None:
         """Return what dropout keeps in each local training: [training, step, sample, value]."""
-        values = sum(self.architecture.dropped_sizes)
-        if not values:
+        rates, seed = self.architecture.dropout_rates, self.training.seed
+        if not rates.size:
             return None
-        shape = (len(lengths), int(lengths.max()), values)
-        seed, rate = self.training.seed, np.float32(self.architecture.dropout)
+        shape = (len(lengths), int(lengths.max()), rates.size)
         draws = [generator(seed, Purpose.LAYERS, start.device, start.training) for start in starts]
-        return np.stack([draw.random(shape, np.float32) >= rate for draw in draws])
+        return np.stack([draw.random(shape, np.float32) >= rates for draw in draws])
 
     def _other_steps(self, model: Vector, start: TrainingStart) -> Vector:
         """Return the update of an optimiser other than plain SGD."""
@@ -158,19 +158,13 @@ class CnnTask(Task):
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the state_dict of the same ``torch.nn.Sequential``."""
-        # Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) has these numbers.
-        filters, layers = len(self.architecture.convolutions), len(self.architecture.weight_shapes)
-        numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
-        if self.architecture.dropout:  # one more layer after the last convolution, and before the last layer
-            numbers[filters:] = [number + bool(filters) for number in numbers[filters:]]
-            numbers[-1] += 1
-        names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
+        names = self.architecture.parameter_names
         shapes = self.architecture.parameter_shapes
         parts = np.split(model, np.cumsum([prod(shape) for shape in shapes])[:-1])
         return {n: part.reshape(shape) for n, part, shape in zip(names, parts, shapes, strict=True)}
 
 
-def _check_images(dataset: Dataset, architecture: Architecture) -> None:
+def _check_images(dataset: Dataset, architecture: Architecture | LayerNetwork) -> None:
     """Refuse a data set that the network cannot take."""
     inputs = dataset.train_inputs
     if inputs.dtype != np.uint8 or dataset.input_shape != architecture.input_shape:

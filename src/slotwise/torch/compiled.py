@@ -1,14 +1,15 @@
 """Which torch modules the compiled kernels can train, and the task that does.
 
-A module is compiled if it is a chain of convolutions, each with a max-pool of 2 and a ReLU, and dense layers
-with ReLUs between them, as a ``Sequential`` or in the ``forward`` of a module that torch.fx can follow. What
-its layers say is not trusted alone: the gradient of one batch must be torch's.
+A module is compiled if it is a chain of convolutions, pools and ReLUs, then dense layers, with dropout
+anywhere, as a ``Sequential`` or in the ``forward`` of a module that torch.fx can follow. What its layers say
+is not trusted alone: the gradient of one batch must be torch's.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +20,12 @@ from torch.nn import functional
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
 from slotwise.base.extras import is_installed
-from slotwise.fastcnn.architecture import Architecture
+from slotwise.fastcnn.layers import Convolution, Dense, Layer, LayerNetwork, Pool
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.torch.objective import Objective
 
 TOLERANCE = 1e-3  # of a gradient, relative to its norm: float32 in another order of the sums
-_RELUS = (functional.relu, torch.relu, torch.relu_, "relu", "relu_")
-_FLATTENS = (torch.flatten, torch.reshape, "flatten", "view", "reshape")
 _SIZES = ("size", getattr, operator.getitem)  # x.size(0) and x.shape[0], for a view
 
 
@@ -34,17 +33,14 @@ class NotCompiled(Exception):
     """A module that the kernels cannot train; the message says why."""
 
 
-class Layer(NamedTuple):
-    """One operation of a module: its kind, and the torch layer that has its parameters."""
+class Step(NamedTuple):
+    """One operation of a module: its name in the graph, and the layer that does it."""
 
-    kind: str
-    name: str = ""
-    module: nn.Module | None = None
-    size: tuple[int, int] = (0, 0)  # channels and kernel of a convolution, units of a dense layer
-    rate: float = 0.0  # of dropout
+    name: str
+    layer: nn.Module
 
 
-def find_architecture(module: nn.Module, input_shape: tuple[int, ...]) -> tuple[Architecture, bool]:
+def find_network(module: nn.Module, input_shape: tuple[int, ...]) -> tuple[LayerNetwork, bool]:
     """Return the network that a module is, and whether it ends in a log-softmax.
 
     Raises:
@@ -52,17 +48,18 @@ def find_architecture(module: nn.Module, input_shape: tuple[int, ...]) -> tuple[
     """
     if len(input_shape) != 3:
         raise NotCompiled("inputs are not images [channels, height, width]")
-    layers = list(_layers(module))
-    shaped = [layer for layer in layers if layer.module is not None]
-    used = [f"{layer.name}.{kind}" for layer in shaped for kind in ("weight", "bias")]
-    if used != [name for name, parameter in module.named_parameters() if parameter.requires_grad]:
+    steps = [step for step in _steps(module) if not isinstance(step.layer, nn.Identity)]
+    end = steps[-1].layer if steps else None
+    normalised = isinstance(end, nn.LogSoftmax) and end.dim in (1, -1)
+    chain = _Chain(input_shape)
+    for step in steps[: len(steps) - normalised]:
+        chain.add(step)
+    used = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
+    if used != chain.parameters:
         raise NotCompiled("parameters are declared in another order than they are used, or not trained")
-    filters = [layer.size for layer in layers if layer.kind == "conv"]
-    units = [layer.size[0] for layer in layers if layer.kind == "linear"]
-    dropout, normalised = _check_order(layers, len(filters), len(units))
-    channels, height, width = input_shape
     try:
-        found = Architecture((channels, height, width), tuple(filters), tuple(units[:-1]), units[-1], dropout)
+        channels, height, width = input_shape
+        found = LayerNetwork((channels, height, width), tuple(chain.layers))
     except ValueError as error:
         raise NotCompiled(str(error)) from None
     if list(found.parameter_shapes) != [tuple(parameter.shape) for parameter in module.parameters()]:
@@ -70,32 +67,133 @@ def find_architecture(module: nn.Module, input_shape: tuple[int, ...]) -> tuple[
     return found, normalised
 
 
-def _check_order(layers: list[Layer], convolutions: int, dense: int) -> tuple[float, bool]:
-    """Raise NotCompiled for layers in another order; return the dropout, and if a log-softmax is the last."""
-    kinds = [layer.kind for layer in layers]
-    normalised = kinds[-1:] == ["log_softmax"]
-    kinds = kinds[: len(kinds) - normalised]
-    rates = {layer.rate for layer in layers if layer.kind in ("channel dropout", "dropout")}
-    dropped = [place for place, kind in enumerate(kinds) if kind in ("channel dropout", "dropout")]
-    plain = [kind for kind in kinds if kind not in ("channel dropout", "dropout")]
-    for block in range(convolutions):
-        first, *others = plain[3 * block : 3 * block + 3]
-        if first != "conv" or sorted(others) != ["pool", "relu"]:
-            raise NotCompiled("every Conv2d must be followed by a MaxPool2d(2) and a ReLU")
-    if not dense or plain[3 * convolutions :] != ["flatten", *["linear", "relu"] * dense][:-1]:
-        raise NotCompiled("after convolutions must come Flatten, and Linear layers with ReLUs between them")
-    if not dropped:
-        return 0.0, normalised
-    # After the last convolution and before the last dense layer, as in the kernels.
-    wanted = [3 * convolutions - 2] * bool(convolutions) + [len(kinds) - 2]
-    if dropped != wanted or len(rates) != 1 or (convolutions and kinds[dropped[0]] != "channel dropout"):
-        raise NotCompiled(
-            "dropout must be Dropout2d after the last Conv2d and Dropout before the last Linear"
+class _Chain:
+    """The layers of a network so far. ReLU, dropout and a max-pool of 2 are part of the layer before them."""
+
+    def __init__(self, input_shape: tuple[int, ...]) -> None:
+        self.layers: list[Layer] = []
+        self.parameters: list[str] = []
+        self._shape, self._flat = input_shape, False
+
+    def add(self, step: Step) -> None:
+        """Append an operation, or make it part of the last layer."""
+        adder: Callable[[Any, Any, str], None] | None = _ADDERS.get(type(step.layer))
+        if adder is None:
+            raise NotCompiled(f"{step.name} is a {type(step.layer).__name__}")
+        adder(self, step.layer, step.name)
+
+    def _append(self, layer: Layer) -> None:
+        self.layers.append(replace(layer, source=len(self.layers) - 1))
+        self._shape = layer.output_shape(self._shape)
+
+    def _change(self, name: str, **changes: Any) -> None:
+        if not self.layers:
+            raise NotCompiled(f"{name} is applied to the images themselves")
+        self.layers[-1] = replace(self.layers[-1], **changes)
+
+    def _own(self, layer: nn.Conv2d | nn.Linear, name: str) -> None:
+        self.parameters += [f"{name}.{kind}" for kind, _ in layer.named_parameters(recurse=False)]
+
+    def convolution(self, layer: nn.Conv2d, name: str) -> None:
+        """Append a convolution."""
+        height, width = layer.kernel_size
+        padding = layer.padding
+        if padding == "same" and layer.stride == (1, 1):
+            padding = (height // 2, width // 2) if height % 2 and width % 2 else "same"
+        if padding == "valid":
+            padding = (0, 0)
+        plain = layer.dilation == (1, 1) and layer.groups == 1 and layer.padding_mode == "zeros"
+        if not plain or isinstance(padding, str) or self._flat:
+            raise NotCompiled(f"{name} is not a Conv2d of images without groups, dilation and other padding")
+        if len({*layer.stride}) > 1 or len({*padding}) > 1 or padding[0] >= min(height, width):
+            raise NotCompiled(f"{name} has a stride or padding that differs by axis, or more than its kernel")
+        self._own(layer, name)
+        self._append(
+            Convolution(
+                filters=layer.out_channels,
+                kernel=(height, width),
+                stride=layer.stride[0],
+                padding=padding[0],
+                bias=layer.bias is not None,
+            )
         )
-    return rates.pop(), normalised
+
+    def linear(self, layer: nn.Linear, name: str) -> None:
+        """Append a dense layer."""
+        if not self._flat:
+            raise NotCompiled(f"{name} is a Linear without a Flatten before it")
+        self._own(layer, name)
+        self._append(Dense(units=layer.out_features, bias=layer.bias is not None))
+
+    def relu(self, _layer: nn.ReLU, name: str) -> None:
+        """Let the output of the last layer go through a ReLU."""
+        self._change(name, rectify=True)
+
+    def flatten(self, _layer: nn.Flatten, _name: str) -> None:
+        """Take all values as inputs of dense layers."""
+        self._flat = True
+
+    def dropout(self, layer: nn.Dropout | nn.Dropout2d, name: str) -> None:
+        """Let training drop outputs of the last layer."""
+        if not layer.p:
+            return
+        if layer.p == 1:
+            raise NotCompiled(f"{name} drops everything")
+        if self.layers and self.layers[-1].dropout:  # a layer drops once: this one is of a pool of 1
+            self._append(Pool(kernel=(1, 1), stride=(1, 1), mean=True))
+        channels = isinstance(layer, nn.Dropout2d)
+        if channels and self._flat:
+            raise NotCompiled(f"{name} is a Dropout2d of values without channels")
+        self._change(name, dropout=layer.p, drops_channels=channels)
+
+    def max_pool(self, layer: nn.MaxPool2d, name: str) -> None:
+        """Append a max-pool, or make one of 2 part of a convolution."""
+        kernel, stride = _pair(layer.kernel_size), _pair(layer.stride)
+        if _pair(layer.padding) != (0, 0) or _pair(layer.dilation) != (1, 1) or layer.ceil_mode:
+            raise NotCompiled(f"{name} is a MaxPool2d with padding, dilation or ceil_mode")
+        last = self.layers[-1] if self.layers else None
+        # Dropout of single values has to come before the pool.
+        fits = isinstance(last, Convolution) and not last.pooled and (last.drops_channels or not last.dropout)
+        if fits and kernel == stride == (2, 2):
+            self._change(name, pooled=True)
+            _, height, width = self._shape
+            self._shape = (self._shape[0], height // 2, width // 2)
+        else:
+            self._append(Pool(kernel=kernel, stride=stride, mean=False))
+
+    def mean_pool(self, layer: nn.AvgPool2d, name: str) -> None:
+        """Append an average pool."""
+        if _pair(layer.padding) != (0, 0) or layer.ceil_mode or layer.divisor_override:
+            raise NotCompiled(f"{name} is an AvgPool2d with padding, ceil_mode or divisor_override")
+        self._append(Pool(kernel=_pair(layer.kernel_size), stride=_pair(layer.stride), mean=True))
+
+    def adaptive_pool(self, layer: nn.AdaptiveAvgPool2d, name: str) -> None:
+        """Append an average pool whose windows do not overlap."""
+        sizes, wanted = self._shape[1:], _pair(layer.output_size)
+        if any(not given or size % given for size, given in zip(sizes, wanted, strict=True)):
+            raise NotCompiled(f"{name} is an AdaptiveAvgPool2d with windows of several sizes")
+        kernel = (sizes[0] // wanted[0], sizes[1] // wanted[1])
+        self._append(Pool(kernel=kernel, stride=kernel, mean=True))
 
 
-def _layers(module: nn.Module) -> Iterator[Layer]:
+def _pair(size: Any) -> tuple[int, int]:
+    return (size[0], size[1]) if isinstance(size, tuple | list) else (size, size)
+
+
+_ADDERS: dict[type[nn.Module], Callable[[Any, Any, str], None]] = {
+    nn.Conv2d: _Chain.convolution,
+    nn.Linear: _Chain.linear,
+    nn.ReLU: _Chain.relu,
+    nn.Flatten: _Chain.flatten,
+    nn.Dropout: _Chain.dropout,
+    nn.Dropout2d: _Chain.dropout,
+    nn.MaxPool2d: _Chain.max_pool,
+    nn.AvgPool2d: _Chain.mean_pool,
+    nn.AdaptiveAvgPool2d: _Chain.adaptive_pool,
+}
+
+
+def _steps(module: nn.Module) -> Iterator[Step]:
     """Yield the operations of a module, which must be a chain."""
     try:
         graph = fx.symbolic_trace(module)
@@ -117,75 +215,40 @@ def _layers(module: nn.Module) -> Iterator[Layer]:
             if not node.args or node.args[0] is not last:
                 raise NotCompiled(f"{node.name} does not take the output of the layer before it")
             last = node
-            if (layer := _layer(node, inside)) is not None:
-                yield layer
+            if node.op == "call_module":
+                yield Step(str(node.target), inside[str(node.target)])
+            else:
+                yield Step(node.name, _called_layer(node))
 
 
-def _layer(node: fx.Node, inside: dict[str, nn.Module]) -> Layer | None:
-    """Return the operation of a node of the graph; None if it changes nothing."""
-    if node.op == "call_module":
-        return _module_layer(str(node.target), inside[str(node.target)])
-    if node.target in _RELUS:
-        return Layer("relu")
-    if node.target in _FLATTENS:
-        return Layer("flatten")
-    if node.target in (functional.log_softmax, torch.log_softmax, "log_softmax"):
-        return _log_softmax(node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None), node.name)
+# Functions and methods, the layers that do the same, and the names of their arguments after the first.
+_FUNCTIONS: tuple[tuple[tuple[Any, ...], Callable[..., nn.Module], tuple[str, ...]], ...] = (
+    ((functional.relu, torch.relu, torch.relu_, "relu", "relu_"), nn.ReLU, ()),
+    ((torch.flatten, torch.reshape, "flatten", "view", "reshape"), nn.Flatten, ()),
+    ((functional.log_softmax, torch.log_softmax, "log_softmax"), nn.LogSoftmax, ("dim",)),
+    (
+        (functional.max_pool2d, torch.max_pool2d),
+        nn.MaxPool2d,
+        ("kernel_size", "stride", "padding", "dilation", "ceil_mode"),
+    ),
+    (
+        (functional.avg_pool2d,),
+        nn.AvgPool2d,
+        ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
+    ),
+    ((functional.adaptive_avg_pool2d,), nn.AdaptiveAvgPool2d, ("output_size",)),
+)
+
+
+def _called_layer(node: fx.Node) -> nn.Module:
+    """Return the layer that does the same as a function or method in a forward."""
     if node.target in (functional.dropout, functional.dropout2d):
         raise NotCompiled(f"{node.name} is a function; a layer such as nn.Dropout can be compiled")
-    if node.target in (functional.max_pool2d, torch.max_pool2d):
-        rest = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, **node.kwargs}
-        given = dict(zip(("kernel_size", *rest), node.args[1:], strict=False))
-        return _pool(nn.MaxPool2d(**{**rest, **given}), node.name)  # type: ignore[arg-type]
-    raise NotCompiled(f"{node.name} is not a Conv2d, MaxPool2d, ReLU, Flatten or Linear")
-
-
-def _module_layer(name: str, layer: nn.Module) -> Layer | None:
-    kind: Callable[[Any, str], Layer | None] | None = _KINDS.get(type(layer))
-    if kind is None:
-        raise NotCompiled(f"{name} is a {type(layer).__name__}")
-    return kind(layer, name)
-
-
-def _convolution(layer: nn.Conv2d, name: str) -> Layer:
-    height, width = layer.kernel_size
-    plain = layer.padding in (0, (0, 0)) and layer.stride == layer.dilation == (1, 1) and layer.groups == 1
-    if not plain or height != width or layer.bias is None:
-        raise NotCompiled(f"{name} is not a square Conv2d with stride 1, a bias and no padding")
-    return Layer("conv", name, layer, (layer.out_channels, height))
-
-
-def _pool(layer: nn.MaxPool2d, name: str) -> Layer:
-    pair = ((2, 2), 2)
-    plain = layer.kernel_size in pair and layer.stride in pair and layer.padding in (0, (0, 0))
-    if not plain or layer.dilation not in (1, (1, 1)) or layer.ceil_mode:
-        raise NotCompiled(f"{name} is not MaxPool2d(2)")
-    return Layer("pool")
-
-
-def _log_softmax(dim: object, name: str) -> Layer:
-    if dim not in (1, -1):
-        raise NotCompiled(f"{name} is not a log-softmax over the classes")
-    return Layer("log_softmax")
-
-
-def _linear(layer: nn.Linear, name: str) -> Layer:
-    if layer.bias is None:
-        raise NotCompiled(f"{name} is a Linear without bias")
-    return Layer("linear", name, layer, (layer.out_features, 0))
-
-
-_KINDS: dict[type[nn.Module], Callable[[Any, str], Layer | None]] = {
-    nn.Conv2d: _convolution,
-    nn.MaxPool2d: _pool,
-    nn.Linear: _linear,
-    nn.ReLU: lambda _layer, _name: Layer("relu"),
-    nn.Flatten: lambda _layer, _name: Layer("flatten"),
-    nn.Identity: lambda _layer, _name: None,
-    nn.Dropout2d: lambda layer, _name: Layer("channel dropout", rate=layer.p) if layer.p else None,
-    nn.Dropout: lambda layer, _name: Layer("dropout", rate=layer.p) if layer.p else None,
-    nn.LogSoftmax: lambda layer, name: _log_softmax(layer.dim, name),
-}
+    for targets, layer, names in _FUNCTIONS:
+        if node.target in targets:
+            given = {**dict(zip(names, node.args[1:], strict=False)), **node.kwargs}
+            return layer(**{name: value for name, value in given.items() if name in names})
+    raise NotCompiled(f"{node.name} is not a layer that the kernels have")
 
 
 def compiled_task(
@@ -205,13 +268,13 @@ def compiled_task(
         raise NotCompiled("numba is not installed")
     if not isinstance(samples, DeviceSamples) or samples.dataset.train_inputs.dtype != np.uint8:
         raise NotCompiled("samples are not uint8 images")
-    architecture, normalised = find_architecture(module, samples.dataset.input_shape)
+    network, normalised = find_network(module, samples.dataset.input_shape)
     # A log-softmax changes nothing in front of a cross-entropy, and is the first half of one.
     if not objective.is_cross_entropy and not (normalised and objective.is_likelihood):
         raise NotCompiled("the loss is not cross_entropy, or nll_loss of a log-softmax, without options")
     try:
-        return CnnTask(samples, architecture, training, offset=offset, scale=scale)
-    except UserError as error:
+        return CnnTask(samples, network, training, offset=offset, scale=scale)
+    except (UserError, ValueError) as error:
         raise NotCompiled(str(error)) from None
 
 

@@ -1,0 +1,184 @@
+"""Matrix products of wide layers, and the sparse gradients of convolutions with a max-pool.
+
+A product computes tiles of a few rows and a panel of outputs that stay in registers: for every term the
+panel's one or two vectors are loaded, and one number for each row. Convolutions are products whose rows are
+positions of an image: nothing is copied, because the numbers under a row of the kernel are neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.fastcnn.vectors import (
+    WIDE,
+    Tile,
+    address,
+    compiled,
+    gather_add,
+    load_panel,
+    load_steps,
+    load_tile,
+    outer_add,
+    panel_add,
+    scaled_add,
+    store_panel,
+    store_tile,
+    wide_broadcast,
+    wide_load,
+    zeros,
+)
+from slotwise.fastcnn.wide_plan import PANEL, POSITIONS
+
+Floats = NDArray[np.float32]
+Places = NDArray[np.int32]
+Steps = NDArray[np.int64]
+
+# Tiles: rows of a whole panel, rows of one vector, vectors of a filter.
+full, half = zeros(2 * POSITIONS), zeros(POSITIONS)
+ten, nine, five, single = zeros(10), zeros(9), zeros(5), zeros(1)
+
+
+@compiled
+def multiply(
+    height: int, row_step: int, runs: int, run_step: int, run_length: int, count: int, rows: Floats,
+    start: int, stride: int, panels: Floats, bias: Floats, outputs: int, found: Floats, pitch: int,
+) -> None:  # fmt: skip
+    """found[r * pitch + o] = bias[o] + sum over t of rows[start + r * stride + t] * panels[t, o].
+
+    The terms t are the numbers under a kernel of `height` rows that are `row_step` apart, each of `runs` runs
+    of neighbours. A few rows after the last are computed too.
+    """
+    column, terms = 0, height * runs * run_length
+    while column + PANEL <= outputs:
+        for row in range(0, count, POSITIONS):
+            tile, weight = load_panel(bias, column, 0, full()), column * terms
+            for kernel_row in range(height):
+                for run in range(runs):
+                    at = start + row * stride + kernel_row * row_step + run * run_step
+                    for number in range(at, at + run_length):
+                        tile = panel_add(tile, rows, number, stride, panels, weight)
+                        weight += PANEL
+            store_panel(found, row * pitch + column, pitch, tile)
+        column += PANEL
+    if column < outputs:  # half a panel: one vector
+        for row in range(0, count, POSITIONS):
+            narrow, weight = load_tile(bias, column, 0, half()), column * terms
+            for kernel_row in range(height):
+                for run in range(runs):
+                    at = start + row * stride + kernel_row * row_step + run * run_step
+                    for number in range(at, at + run_length):
+                        narrow = outer_add(narrow, rows, number, stride, wide_load(panels, weight))
+                        weight += WIDE
+            store_tile(found, row * pitch + column, pitch, narrow)
+
+
+@compiled
+def add_products(
+    layer: Any, row_step: int, height: int, width: int, rows: Floats, start: int, down: int, right: int,
+    errors: Floats, error_start: int, error_down: int, error_right: int, gradient: Floats, scratch: Floats,
+) -> None:  # fmt: skip
+    """gradient[t, o] += sum over positions (y, x) of rows[start + y, x + t] * errors[y, x, o].
+
+    The gradient is in panels. `down` and `right` are the steps of a position in `rows`, `error_down` and
+    `error_right` in `errors`.
+    """
+    column, term = 0, 0
+    while column < layer.row:
+        for kernel_row in range(layer.kernel_height):
+            for run in range(layer.runs):
+                at = start + kernel_row * row_step + run * layer.run_step
+                for first in range(0, layer.run_length, POSITIONS):
+                    used = min(POSITIONS, layer.run_length - first)
+                    if column + PANEL <= layer.row:
+                        _add_panel(
+                            height, width, rows, at + first, down, right, errors, error_start + column,
+                            error_down, error_right, gradient[term:], scratch, used,
+                        )  # fmt: skip
+                        term += used * PANEL
+                    else:
+                        _add_vector(
+                            height, width, rows, at + first, down, right, errors, error_start + column,
+                            error_down, error_right, gradient[term:], scratch, used,
+                        )  # fmt: skip
+                        term += used * WIDE
+        column += PANEL
+
+
+@compiled
+def _add_panel(
+    height: int, width: int, rows: Floats, start: int, down: int, right: int, errors: Floats,
+    error_start: int, error_down: int, error_right: int, gradient: Floats, scratch: Floats, used: int,
+) -> None:  # fmt: skip
+    """Do `add_products` for a few terms, of which `used` exist, and a panel."""
+    tile = full()
+    for y in range(height):
+        place, error = start + y * down, error_start + y * error_down
+        for _ in range(width):
+            tile = panel_add(tile, rows, place, 1, errors, error)
+            place += right
+            error += error_right
+    store_panel(scratch, 0, PANEL, tile)
+    for number in range(used * PANEL):
+        gradient[number] += scratch[number]
+
+
+@compiled
+def _add_vector(
+    height: int, width: int, rows: Floats, start: int, down: int, right: int, errors: Floats,
+    error_start: int, error_down: int, error_right: int, gradient: Floats, scratch: Floats, used: int,
+) -> None:  # fmt: skip
+    """Do `add_products` for a few terms and half a panel."""
+    tile = half()
+    for y in range(height):
+        place, error = start + y * down, error_start + y * error_down
+        for _ in range(width):
+            tile = outer_add(tile, rows, place, 1, wide_load(errors, error))
+            place += right
+            error += error_right
+    store_tile(scratch, 0, WIDE, tile)
+    for number in range(used * WIDE):
+        gradient[number] += scratch[number]
+
+
+@compiled
+def add_patches(
+    layer: Any, steps: Steps, places: Places, amounts: Floats, count: int, inputs: Floats, gradient: Floats
+) -> None:
+    """Add the listed patches of the inputs, each times its amount, to the gradient of one filter."""
+    for piece in range(0, layer.pieces, layer.tile):
+        if layer.tile == 10:
+            _add_pieces(ten(), piece, steps, places, amounts, count, inputs, gradient)
+        elif layer.tile == 9:
+            _add_pieces(nine(), piece, steps, places, amounts, count, inputs, gradient)
+        else:
+            _add_pieces(five(), piece, steps, places, amounts, count, inputs, gradient)
+
+
+@compiled
+def _add_pieces(
+    like: Tile, piece: int, steps: Steps, places: Places, amounts: Floats, count: int, inputs: Floats,
+    gradient: Floats,
+) -> None:  # fmt: skip
+    tile_steps = load_steps(steps, piece, like)
+    total = load_tile(gradient, WIDE * piece, WIDE, like)
+    for number in range(count):
+        total = gather_add(
+            total, wide_broadcast(amounts, number), inputs, address(places, number), tile_steps
+        )
+    store_tile(gradient, WIDE * piece, WIDE, total)
+
+
+@compiled
+def add_filter(
+    layer: Any, row_step: int, filters: Floats, amount: int, amounts: Floats, errors: Floats
+) -> None:
+    """errors[patch] += amounts[amount] * filter, row by row of the kernel."""
+    factor = wide_broadcast(amounts, amount)
+    for kernel_row in range(layer.kernel_height):
+        source, target = kernel_row * layer.filter_row, kernel_row * row_step
+        for number in range(0, layer.filter_row, WIDE):
+            total = load_tile(errors, target + number, WIDE, single())
+            store_tile(errors, target + number, WIDE, scaled_add(total, factor, filters, source + number))
