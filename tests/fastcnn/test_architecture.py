@@ -9,41 +9,26 @@ from slotwise.fastcnn.architecture import Architecture
 MNIST = Architecture((1, 28, 28), ((10, 5), (20, 5)), (50,), 10)
 
 
-def test_the_default_network_has_21840_parameters() -> None:
+def test_parameters_are_in_the_order_of_pytorch_within_their_bounds() -> None:
     assert MNIST.parameters == 21_840
-
-
-def test_parameter_shapes_are_in_the_order_of_pytorch() -> None:
     assert MNIST.parameter_shapes == (
         (10, 1, 5, 5), (10,), (20, 10, 5, 5), (20,), (50, 320), (50,), (10, 50), (10,),
     )  # fmt: skip
-
-
-def test_max_pool_drops_the_last_row_and_column_of_odd_sizes() -> None:
     assert Architecture((3, 8, 9), ((4, 2),), (), 2).feature_shapes == ((3, 8, 9), (4, 3, 4))
-
-
-def test_initial_parameters_stay_within_the_bound_of_their_layer() -> None:
     values = MNIST.initial_parameters(np.random.default_rng(0))
     first = values[: 10 * 25 + 10]
     assert values.dtype == np.float32
     assert values.shape == (21_840,)
     assert 0.19 < np.abs(first).max() <= 0.2
     assert np.abs(values[260 : 260 + 5_020]).max() <= 1 / np.sqrt(250)
-
-
-def test_initial_parameters_depend_on_the_generator_only() -> None:
     one, same, other = (MNIST.initial_parameters(np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
 
-def test_arithmetic_of_a_textbook_step() -> None:
+def test_arithmetic_is_that_of_a_textbook_or_less() -> None:
     forward = 24 * 24 * 10 * 25 + 8 * 8 * 20 * 250 + 320 * 50 + 50 * 10
     assert MNIST.dense_multiply_adds == 3 * forward - 24 * 24 * 10 * 25
-
-
-def test_arithmetic_that_max_pool_leaves() -> None:
     convolutions, dense = (24 * 24 * 10 * 25, 8 * 8 * 20 * 250), 320 * 50 + 50 * 10
     backward = convolutions[0] // 4 + 2 * convolutions[1] // 4
     assert MNIST.needed_multiply_adds == sum(convolutions) + backward + 3 * dense

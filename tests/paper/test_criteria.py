@@ -22,44 +22,39 @@ def points(*losses: float, slots: int = 10) -> list[Point]:
     return [Point(slots * i, i, loss, loss / 10, 0) for i, loss in enumerate(losses)]
 
 
-def test_the_final_loss_is_the_median_of_the_last_tenth() -> None:
+def test_final_and_mean_losses_are_over_their_slots() -> None:
     curve = points(*[9.0] * 28, 1.0, 2.0, 80.0)  # slots 0 to 300: the last tenth begins after 270
     assert final_loss(curve, 300) == 2.0
     assert final_accuracy(curve, 300) == pytest.approx(0.2)
-
-
-def test_the_mean_loss_is_over_all_slots() -> None:
+    assert final_loss(points(5.0, 4.0), 1000) == 4.0
     curve = [Point(0, 0, 4.0, 0, 0), Point(10, 1, 2.0, 0, 0), Point(40, 2, 0.0, 0, 0)]
     assert mean_loss(curve) == (10 * 3 + 30 * 1) / 40
     assert mean_loss(curve[:1]) == 4.0
 
 
-def test_the_last_evaluation_counts_even_before_the_last_tenth() -> None:
-    assert final_loss(points(5.0, 4.0), 1000) == 4.0
-
-
-def test_fluctuation_is_of_the_log_and_leaves_out_the_trend() -> None:
+def test_fluctuation_is_of_the_log_in_the_second_half_without_the_trend() -> None:
     assert fluctuation(points(8, 4, 2, 1), 0) == pytest.approx(0)
     assert fluctuation(points(1, 2, 1, 2, 1), 0) == pytest.approx(log(2))
     assert isnan(fluctuation(points(1, 2), 0))
     assert fluctuation(points(1, 2, 1, 2, 1), 0, accuracy=True) == pytest.approx(0.1)
-
-
-def test_only_the_second_half_fluctuates() -> None:
     assert fluctuation(points(1, 9, 1, 9, 1, 1, 1, 1, 1), 80) == 0
+    assert falls([1.0, 1.05, 0.5])
+    assert not falls([1.0, 1.2, 0.5])
+    assert not falls([1.0, 1.0, 1.0])
 
 
-def test_two_curves_are_read_at_the_same_rounds() -> None:
+def test_ties_are_open_and_logic_is_three_valued() -> None:
     shorter = [Point(10 * k, k, 5.0 if k < 10 else 1.0, 0, 0) for k in range(11)]
     longer = [Point(2 * k, k, float(k), 0, 0) for k in range(0, 51, 5)]
     assert losses_over_same_rounds(longer, shorter) == (10.0, 1.0)
-
-
-def test_ties_are_open() -> None:
     assert below(1.0, 2.0) is True
     assert below(2.0, 1.0) is False
     assert below(1.0, 1.005) is None
     assert lowest({1: 1.0, 5: 1.005, 10: 1.2}) == (1, 5)
+    assert (every([True, True]), every([True, None]), every([None, False])) == (True, None, False)
+    assert (some([False, True]), some([None, False]), some([False])) == (True, None, False)
+    assert (unanimous([True, True]), unanimous([False]), unanimous([True, False])) == (True, False, None)
+    assert unanimous([True, None]) is None
 
 
 def test_a_collapsed_run_is_neither_below_nor_above() -> None:
@@ -71,16 +66,3 @@ def test_a_collapsed_run_is_neither_below_nor_above() -> None:
     assert is_lowest({1: nan, 10: 1.0}, 10) is None
     assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 5) is False
     assert is_lowest({5: 2.0, 10: 1.0}, 10) is True
-
-
-def test_falling_allows_a_tenth_but_must_get_somewhere() -> None:
-    assert falls([1.0, 1.05, 0.5])
-    assert not falls([1.0, 1.2, 0.5])
-    assert not falls([1.0, 1.0, 1.0])
-
-
-def test_three_valued_logic() -> None:
-    assert (every([True, True]), every([True, None]), every([None, False])) == (True, None, False)
-    assert (some([False, True]), some([None, False]), some([False])) == (True, None, False)
-    assert (unanimous([True, True]), unanimous([False]), unanimous([True, False])) == (True, False, None)
-    assert unanimous([True, None]) is None

@@ -22,7 +22,7 @@ def names(study: str, seeds: int = 1) -> list[str]:
     return [run.name for run in all_runs(selected(PAPER, [study]), range(seeds))]
 
 
-def test_the_mnist_runs_are_these_and_keep_their_names() -> None:
+def test_the_runs_are_these_keep_their_names_and_belong_to_one_each() -> None:
     assert names("mnist") == [
         *(f"mnist-{run}-T50000-seed0" for run in ("sync-S5-round-robin", "async-S5", "idfl-S5")),
         *(f"mnist-{run}-T50000-seed0" for run in ("sync-S10-round-robin", "async-S10", "idfl-S10")),
@@ -32,19 +32,19 @@ def test_the_mnist_runs_are_these_and_keep_their_names() -> None:
         *(f"mnist-{schedule}-S1-compute10-T50000-seed0" for schedule in ("async", "idfl")),
         *(f"mnist-{schedule}-S1-compute10-link5-T50000-seed0" for schedule in ("async", "idfl")),
     ]
-
-
-def test_the_cifar10_runs_are_these_and_keep_their_names() -> None:
     assert names("cifar10") == [
         *(f"cifar10-async-S{size}-T100000-seed0" for size in (1, 2, 5, 10, 20)),
         *(f"cifar10-idfl-S{size}-T100000-seed0" for size in (1, 2, 5)),
     ]
-
-
-def test_a_delay_of_nothing_is_the_asynchronous_run() -> None:
+    runs = {Run.of(config) for e in PAPER for seed in (0, 1) for config in e.configs(seed)}
+    assert len({run.name for run in runs}) == len(runs)
     for size in (50, 100):
         idfl = RunConfig.from_options({"schedule": "idfl", "group_size": size})
         assert Run.of(idfl) == Run.of(RunConfig.from_options({"schedule": "async", "group_size": size}))
+    assert names("async-mnist", seeds=2)[5:7] == [
+        "mnist-async-S100-T50000-seed0",
+        "mnist-async-S1-T50000-seed1",
+    ]
 
 
 PARAMETERS = {
@@ -63,18 +63,6 @@ def test_the_parameters_are_the_papers(study: str) -> None:
     for run in all_runs(selected(PAPER, [study]), [0]):
         options = run.config.options()
         assert {name: options[name] for name in PARAMETERS[study]} == PARAMETERS[study]
-
-
-def test_seeds_come_one_after_the_other() -> None:
-    assert names("async-mnist", seeds=2)[5:7] == [
-        "mnist-async-S100-T50000-seed0",
-        "mnist-async-S1-T50000-seed1",
-    ]
-
-
-def test_every_name_belongs_to_one_run() -> None:
-    runs = {Run.of(config) for e in PAPER for seed in (0, 1) for config in e.configs(seed)}
-    assert len({run.name for run in runs}) == len(runs)
 
 
 @pytest.mark.parametrize("study", ["mnist-model-average", "cifar10-model-average", "cifar10"])
@@ -113,7 +101,7 @@ def test_the_readings_share_the_runs_of_the_studies_of_a_and_c() -> None:
     assert len(shared) == 2 * (4 + 2 + 2)
 
 
-def test_the_quick_look_is_short_and_trains_the_beginnings_of_the_papers_runs() -> None:
+def test_the_quick_look_and_a_deadline_shorten_the_papers_runs() -> None:
     short, whole = (all_runs(selected(offered, ["schedules-mnist"]), [1]) for offered in (QUICK, PAPER))
     steps = sum(len(run.config.simulate()) * run.config.training.local_steps for run in short)
     assert steps == 92_525
@@ -125,28 +113,19 @@ def test_the_quick_look_is_short_and_trains_the_beginnings_of_the_papers_runs() 
         assert begun.config.slots_between_evaluations == run.config.slots_between_evaluations
         same = begun.config.with_options(deadline=run.config.deadline, evaluate_every=None)
         assert Run.of(same) == run
-
-
-def test_a_deadline_reaches_all_runs_and_leaves_the_table_alone() -> None:
     shorter = [experiment.with_deadline(300) for experiment in PAPER]
     assert {run.config.deadline for run in all_runs(shorter, [0])} == {300}
     assert shorter[:2] == list(PAPER[:2])
-
-
-def test_an_unknown_name_is_refused_with_those_there_are() -> None:
     with pytest.raises(InputError, match=r"all, .*tradeoff") as refused:
         selected(PAPER, ["figure3"])
     assert (refused.value.parameter, refused.value.value) == ("experiments", "figure3")
 
 
-def test_the_exact_schedule_gives_the_papers_table() -> None:
+def test_the_exact_schedule_gives_the_papers_table_and_example() -> None:
     mnist, cifar10 = (row.computed() for row in TABLE_1)
     assert list(mnist.values()) == [24976, 8326, 4541, 1922, 980, 332]
     assert list(cifar10.values()) == [49999, 33333, 16667, 9091, 4001]
     assert [mnist, cifar10] == [row.printed for row in TABLE_1]
-
-
-def test_the_worked_example_has_the_papers_slots_and_ages() -> None:
     without, with_delay = worked_timelines()
     assert without.device[:6].tolist() == [1, 2, 3, 4, 5, 6]
     assert without.start[:6].tolist() == [2, 3, 5, 6, 8, 9]

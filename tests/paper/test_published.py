@@ -11,21 +11,15 @@ from slotwise.paper.published import FILE, PublishedResults, packed, published_m
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "paper"
 
 
-def test_the_file_is_small_and_made_from_the_published_histories() -> None:
+def test_published_curves_are_complete_small_and_the_same_to_the_bit() -> None:
     content = FILE.read_bytes()
     assert len(content) < 400_000
     # Not the bytes: libraries compress differently.
     assert json.loads(gzip.decompress(content)) == json.loads(gzip.decompress(packed(PUBLISHED)))
-
-
-def test_curves_are_the_published_ones_to_the_bit() -> None:
     whole, saved = PublishedResults(), Results(PUBLISHED / "runs")
     for run in all_runs(selected(PAPER, ["schedules-mnist"]), range(3)):
         assert [point[:5] for point in whole.curve(run).points] == [p[:5] for p in saved.curve(run).points]
         assert whole.curve(run).status == saved.curve(run).status == "finished"
-
-
-def test_every_run_of_the_studies_is_there_and_no_other() -> None:
     runs, results = published_manifest().runs(), PublishedResults()
     assert all(results.curve(run).has_ended for run in runs)
     (other,) = all_runs(selected(PAPER, ["remedies"]), [0])[:1]

@@ -23,25 +23,20 @@ def rows(section: Section) -> list[list[str]]:
     return [row for row in found if row]
 
 
-def test_a_row_has_the_channel_and_the_devices_of_a_schedule() -> None:
+def test_rows_have_channel_devices_and_with_powers_joules() -> None:
     # Slots 2 to 13 are four rounds of two uplinks and a broadcast; in slots 0 and 1 the channel is unused.
     (row,) = rows(costs_section(runs({})))
     assert row == ["async", "2", "2", "1", "57.1%", "28.6%", "14.3%", "1 to 2", "28.6%", "52.4%"]
-
-
-def test_joules_are_there_only_with_powers_and_the_page_says_which() -> None:
     section = costs_section(runs({}), POWERS)
     assert rows(section)[0][-1] == "66"
     assert "4 W computing, 2 W sending, 1 W receiving and 0.25 W waiting; a slot takes 0.5 s" in html(
         section.parts[1]
     )
     assert "joules" not in "".join(map(html, costs_section(runs({})).parts))
-
-
-def test_the_command_names_powers_as_the_help_does() -> None:
     manifest = Manifest(quick=False, requests={"mnist": Request(None, 1, ("async-mnist",))})
     (command,) = _commands(Path("out"), manifest, replace(POWERS, server_idle=3.0))
     assert command.endswith("--power-idle 0.25 --power-server-idle 3.0 --slot-seconds 0.5")
+    assert costs_section([]).parts == ()
 
 
 def test_seeds_and_partitions_share_a_row_and_deadlines_have_tables_of_their_own() -> None:
@@ -51,7 +46,3 @@ def test_seeds_and_partitions_share_a_row_and_deadlines_have_tables_of_their_own
         "<h3>MNIST: N=6, T=14</h3>",
         "<h3>MNIST: N=6, T=20</h3>",
     ]
-
-
-def test_without_runs_there_is_no_section() -> None:
-    assert costs_section([]).parts == ()

@@ -38,16 +38,10 @@ def text(remedies: Remedies, results: SyntheticResults) -> str:
     return "\n".join(map(html, remedies_section(remedies_table(remedies, results, (0, 1))).parts))
 
 
-def test_every_remedy_is_a_run_of_its_own(remedies: Remedies) -> None:
+def test_remedies_below_the_best_are_named_and_collapsed_ones_left_out(remedies: Remedies) -> None:
     assert len(remedies.runs(0)) == len(labelled(remedies, 0)) == 2 * 4 + 2 * 3
-
-
-def test_a_remedy_below_the_best_fixed_group_size_is_named(remedies: Remedies) -> None:
     found = text(remedies, ending(remedies, {"idfl S=5": 0.1, "async S=1, steps/d": 0.05}))
     assert "(idfl S=5) with every seed (2 seeds): async S=1, steps/d." in found
-
-
-def test_collapsed_runs_neither_win_nor_are_won_against(remedies: Remedies) -> None:
     results = ending(remedies, {"idfl S=1": 0.01, "idfl S=10": 0.2}, collapsed=("idfl S=1",))
     assert "(idfl S=10) with every seed (2 seeds): no remedy." in text(remedies, results)
 

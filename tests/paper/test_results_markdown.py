@@ -33,20 +33,22 @@ def text(results, evidence_of) -> str:
     return results_markdown([judged], [few], [remedies])
 
 
-def test_losses_are_means_with_the_lowest_and_the_highest(text: str) -> None:
+def test_losses_verdicts_and_cells_are_complete(text: str) -> None:
     assert rows(text, "async, loss") == [
         ["async, loss", "0.4 (0.3 to 0.5)", "0.2 (0.2 to 0.2)", "0.8 (0.7 to 0.9)"],
         ["async, loss", "0.5", "0.2", "0.9"],
     ]
     assert rows(text, "idfl, loss")[0][1] == "0.2 (0.1 to 0.3)"
     assert rows(text, "idfl, d") == 2 * [["idfl, d", "5", "1", "0"]]
-
-
-def test_every_statement_has_a_verdict_and_its_figures(text: str) -> None:
     # For all seeds and for one: among all statements, and with the figures.
     assert [row[-1] for row in rows(text, "1b")][::2] == ["held", "held"]
     assert rows(text, "1b")[1][:3] == ["1b", "held", "lowest at S=50"]
     assert rows(text, "1b")[1][3].startswith("async: S=10 0.4,")
+    lines = text.splitlines()
+    pairs = [pair for pair in pairwise(lines) if all(line.startswith("|") for line in pair)]
+    assert pairs
+    assert all(one.count("|") == other.count("|") for one, other in pairs)
+    assert "| idfl S=5 | 0.01 |" in lines
 
 
 def test_what_is_missing_or_collapsed_is_said(results, evidence_of) -> None:
@@ -57,11 +59,3 @@ def test_what_is_missing_or_collapsed_is_said(results, evidence_of) -> None:
     assert rows(text, "async, loss")[0][1:3] == ["collapsed, 2.3", "0.2 (1 of 2 seeds collapsed)"]
     assert rows(text, "async, accuracy")[0][1:3] == ["10.0% (10.0 to 10.0)", "90.0% (1 of 2 seeds collapsed)"]
     assert rows(text, "idfl, loss")[0][1] == "not trained"
-
-
-def test_every_table_has_as_many_cells_in_each_row(text: str) -> None:
-    lines = text.splitlines()
-    pairs = [pair for pair in pairwise(lines) if all(line.startswith("|") for line in pair)]
-    assert pairs
-    assert all(one.count("|") == other.count("|") for one, other in pairs)
-    assert "| idfl S=5 | 0.01 |" in lines

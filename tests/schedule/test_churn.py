@@ -53,27 +53,21 @@ def test_devices_booked_for_a_later_model_are_called_in_when_nobody_else_is_left
     assert set(timeline.device.tolist()) == {3}
 
 
-def test_a_device_that_leaves_and_returns_within_its_own_uplink_starts_anew() -> None:
+def test_who_leaves_around_its_own_uplink_starts_anew_and_is_served_once() -> None:
     scenario = Scenario(devices=2, group_size=1, compute_slots=2, link_slots=4)
     fleet = unequal(2, 9, link=4, absences=(Absence(1, 3, 5),))
     timeline = simulate(scenario, "async", fleet=fleet, rounds=2)
     assert timeline.lost.tolist() == [[0, 1, 0, 2, 6]]
     assert rows(timeline)[0] == (0, 2, 0, 9, 13)
     assert timeline.receivers(1).tolist() == [1, 2]
-
-
-def test_a_device_that_leaves_after_sending_and_returns_in_the_same_round_is_served_once() -> None:
     fleet = unequal(2, 30, 30, absences=(Absence(1, 5, 9),))
     timeline = simulate(THREE, "async", fleet=fleet, rounds=1)
     assert timeline.receivers(1).tolist() == [1, 2]
 
 
-def test_nobody_ever_there_is_a_users_mistake() -> None:
+def test_fleets_without_devices_or_of_another_size_are_refused() -> None:
     fleet = unequal(2, 2, 2, absences=tuple(Absence(n, 0) for n in (1, 2, 3)))
     with pytest.raises(InputError, match=r"^absences = 3 in all: "):
         simulate(THREE, fleet=fleet, rounds=1)
-
-
-def test_a_fleet_of_another_size_is_refused() -> None:
     with pytest.raises(InputError, match=r"^fleet = "):
         simulate(THREE, fleet=unequal(1, 2), rounds=1)

@@ -19,7 +19,7 @@ POWERS = Powers(computing=4.0, sending=2.0, receiving=1.0, idle=0.25, slot_secon
 ONE_DEVICE = Scenario(devices=1, group_size=1, compute_slots=3, link_slots=2, deadline=14)
 
 
-def test_slots_of_the_worked_example_by_hand() -> None:
+def test_slots_of_the_worked_example_and_of_trainings_that_are_cut_short() -> None:
     """Four asynchronous rounds, 14 slots: devices 1 and 2 send twice and receive twice."""
     counted = usage(simulate(EXAMPLE, "async", rounds=4))
     assert counted.computing.tolist() == [4, 4, 4, 4, 4, 4]
@@ -27,11 +27,11 @@ def test_slots_of_the_worked_example_by_hand() -> None:
     assert counted.receiving.tolist() == [2, 2, 1, 1, 1, 1]
     assert counted.idle.tolist() == [6, 6, 8, 8, 8, 8]
     assert counted.total == Usage(computing=24, sending=8, receiving=8, idle=44)
-
-
-def test_a_training_cut_short_by_the_end_counts_as_far_as_it_goes() -> None:
     counted = usage(simulate(Scenario(devices=2, group_size=1, compute_slots=9), "async", rounds=2))
     assert counted.computing.tolist() == [9 + 2, 9]
+    fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), absences=(Absence(2, 0),))
+    counted = usage(simulate(Scenario(devices=2, group_size=1, compute_slots=2), fleet=fleet, rounds=3))
+    assert [int(column[1]) for column in counted] == [0, 0, 0, 0]
 
 
 def test_who_leaves_while_sending_has_sent_until_then() -> None:
@@ -45,12 +45,6 @@ def test_who_leaves_while_sending_has_sent_until_then() -> None:
     assert counted.computing.tolist() == [2, 9]
     assert counted.receiving.tolist() == [4, 4]
     assert counted.idle.tolist() == [17 - 2 - 2 - 1 - 4, 0]
-
-
-def test_who_never_comes_has_no_slots() -> None:
-    fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), absences=(Absence(2, 0),))
-    counted = usage(simulate(Scenario(devices=2, group_size=1, compute_slots=2), fleet=fleet, rounds=3))
-    assert [int(column[1]) for column in counted] == [0, 0, 0, 0]
 
 
 @given(
@@ -69,11 +63,25 @@ def test_equal_devices_add_up(size: int, compute: int, rounds: int, schedule: st
     assert counted.total.receiving == 2 * (len(timeline.receiver) - len(timeline.receivers(0)))
 
 
-def test_the_worked_example_in_joules() -> None:
+def test_the_worked_example_in_joules_of_all_and_of_each() -> None:
     counted = usage(simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=4))
     each = joules(counted, POWERS)
     assert each.tolist() == [0.5 * (4 * 4 + 2 * 2 + 2 * 1 + 6 * 0.25)] * 2 + [0.5 * (16 + 2 + 1 + 2)] * 4
     assert joules(counted.total, POWERS) == each.sum() == 65.5
+    costs = Costs.of(FOUR_ROUNDS)
+    assert (costs.slots, costs.usage.total) == (14, Usage(24, 8, 8, 44))
+    assert costs.shares == {"computing": 24 / 84, "sending": 8 / 84, "receiving": 8 / 84, "idle": 44 / 84}
+    assert costs.air_slots == Spread(1, 8 / 6, 2)
+    assert (costs.joules, costs.joules_of_a_device) == (None, None)
+    costs = Costs.of(FOUR_ROUNDS, POWERS)
+    assert costs.joules == 65.5
+    assert costs.joules_of_a_device == Spread(10.5, 65.5 / 6, 11.75)
+    assert list(Costs.of(FOUR_ROUNDS, POWERS).devices())[1:3] == [
+        {"device": 2, "computing": 4, "sending": 2, "receiving": 2, "idle": 6, "away": 0, "joules": 11.75},
+        {"device": 3, "computing": 4, "sending": 1, "receiving": 1, "idle": 8, "away": 0, "joules": 10.5},
+    ]
+    spread = Spread.of(np.array([3, 5], dtype=np.int64))
+    assert repr(spread) == "Spread(least=3, mean=4.0, most=5)"
 
 
 @pytest.mark.parametrize("name", ["computing", "sending", "receiving", "idle", "slot_seconds"])
@@ -85,35 +93,11 @@ def test_powers_are_finite_numbers(name: str, value: Any) -> None:
     assert caught.value.parameter == name
 
 
-def test_a_slot_takes_time() -> None:
+def test_a_slot_takes_time_and_powers_do_not_overflow() -> None:
     with pytest.raises(InputError, match="slot_seconds"):
         Powers(computing=1, sending=1, receiving=1, idle=1, slot_seconds=0)
-
-
-def test_powers_no_device_has_are_refused_before_their_sum_overflows() -> None:
     with pytest.raises(InputError, match="sending"):
         Powers(computing=1, sending=1e300, receiving=1)
-
-
-def test_the_worked_example_in_all() -> None:
-    costs = Costs.of(FOUR_ROUNDS)
-    assert (costs.slots, costs.usage.total) == (14, Usage(24, 8, 8, 44))
-    assert costs.shares == {"computing": 24 / 84, "sending": 8 / 84, "receiving": 8 / 84, "idle": 44 / 84}
-    assert costs.air_slots == Spread(1, 8 / 6, 2)
-    assert (costs.joules, costs.joules_of_a_device) == (None, None)
-
-
-def test_powers_make_joules_of_the_slots() -> None:
-    costs = Costs.of(FOUR_ROUNDS, POWERS)
-    assert costs.joules == 65.5
-    assert costs.joules_of_a_device == Spread(10.5, 65.5 / 6, 11.75)
-
-
-def test_each_device_has_its_numbers() -> None:
-    assert list(Costs.of(FOUR_ROUNDS, POWERS).devices())[1:3] == [
-        {"device": 2, "computing": 4, "sending": 2, "receiving": 2, "idle": 6, "away": 0, "joules": 11.75},
-        {"device": 3, "computing": 4, "sending": 1, "receiving": 1, "idle": 8, "away": 0, "joules": 10.5},
-    ]
 
 
 def test_slots_away_are_nobody_s_time() -> None:
@@ -139,19 +123,11 @@ def test_json_has_joules_only_where_powers_are_known() -> None:
     assert document["joules_of_a_device"]["most"] == 11.75
 
 
-def test_a_spread_of_whole_numbers_stays_whole() -> None:
-    spread = Spread.of(np.array([3, 5], dtype=np.int64))
-    assert repr(spread) == "Spread(least=3, mean=4.0, most=5)"
-
-
-def test_a_device_alone_computes_sends_and_receives_in_turns() -> None:
+def test_a_device_alone_takes_turns_and_a_slot_has_seconds() -> None:
     timeline = simulate(ONE_DEVICE)  # slots 0-2 compute, 3-4 send, 5-6 receive, and once more
     powers = Powers(computing=100.0, sending=10.0, receiving=1.0, idle=1000.0)
     spent = joules(usage_until(timeline, [0, 1, 3, 4, 5, 7, 8, 14]), powers)
     assert spent.tolist() == [0, 100, 300, 310, 320, 322, 422, 644]
-
-
-def test_a_slot_has_seconds() -> None:
     powers = Powers(computing=1.0, sending=1.0, receiving=1.0, idle=1.0, slot_seconds=0.5)
     scenario = Scenario(devices=6, group_size=2, compute_slots=2, deadline=50)
     timeline = simulate(scenario)

@@ -19,7 +19,7 @@ def test_a_participant_that_charges_to_send_again_blocks_no_other() -> None:
     assert list(zip(timeline.device.tolist(), timeline.start.tolist(), strict=True))[:2] == [(2, 3), (3, 4)]
 
 
-def test_a_wait_ends_when_the_battery_could_pay_also_after_a_departure() -> None:
+def test_a_wait_ends_when_the_battery_could_pay_or_never() -> None:
     batteries = Batteries(
         capacity=(4.0,), initial=(4.0, 0.0), computing=(1.0,), sending=(1.0,), harvest=(0.1,)
     )
@@ -28,9 +28,6 @@ def test_a_wait_ends_when_the_battery_could_pay_also_after_a_departure() -> None
     scenario = Scenario(devices=2, group_size=1, compute_slots=2, deadline=60)
     timeline = simulate(scenario, "async", fleet=fleet)
     assert [2, 0, 0, 30] in timeline.waits.tolist()
-
-
-def test_a_wait_without_end_ends_at_never_charged() -> None:
     batteries = Batteries(capacity=(4.0,), computing=(1.0,), sending=(1.0,), harvest=(0.0,))
     fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), batteries=batteries)
     timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2, deadline=60), "async", fleet=fleet)

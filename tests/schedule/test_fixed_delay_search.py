@@ -90,7 +90,7 @@ def test_what_is_chosen_is_at_least_as_good_as_asynchronous_and_as_just_in_time(
             assert auto == rule
 
 
-def test_a_scheduler_makes_the_same_choice() -> None:
+def test_a_scheduler_makes_the_same_choice_and_rounds_do_not_change_it() -> None:
     for scenario, fleet in cases(0, 20):
         limited = replace(scenario, deadline=300)
         auto = simulate(limited, "idfl", fleet=fleet)
@@ -98,13 +98,13 @@ def test_a_scheduler_makes_the_same_choice() -> None:
         record = Drive(scheduler, fleet, FleetLink.of(limited, fleet)).play(None, limited.deadline)
         assert Timeline.of(limited, "idfl", auto.delay, record, fleet) == auto
         assert event_timeline(limited, IntentionalDelay(), fleet, None, FleetLink.of(limited, fleet)) == auto
-
-
-def test_the_first_rounds_are_those_of_the_whole_run() -> None:
     for scenario, fleet in cases(0, 20):
         limited = replace(scenario, deadline=400)
         auto = simulate(limited, "idfl", fleet=fleet)
         assert simulate(limited, "idfl", fleet=fleet, rounds=3) == auto.first(3)
+    with pytest.raises(InputError) as raised:
+        simulate(replace(QUICK_SCENARIO, deadline=5), "idfl", fleet=QUICK)
+    assert raised.value.parameter == "deadline"
 
 
 @pytest.mark.parametrize("fault", [{"jitter": 0.01}, {"uplink_loss": 0.01}])
@@ -144,9 +144,3 @@ def test_few_of_many_delays_are_simulated(size: int, slowest: int, monkeypatch: 
     fleet = Fleet(compute_slots=tuple(draw.randint(1, slowest) for _ in range(300)), link_slots=(1,) * 300)
     simulate(Scenario(devices=300, group_size=size, compute_slots=2, deadline=6_000), "idfl", fleet=fleet)
     assert len(tried) <= 6
-
-
-def test_no_round_by_the_deadline_is_refused_as_before() -> None:
-    with pytest.raises(InputError) as raised:
-        simulate(replace(QUICK_SCENARIO, deadline=5), "idfl", fleet=QUICK)
-    assert raised.value.parameter == "deadline"

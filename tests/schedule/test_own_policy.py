@@ -57,21 +57,15 @@ def test_the_examples_of_the_page_print_what_it_says() -> None:
     assert result.failed == 0
 
 
-def test_a_policy_is_named_in_a_configuration() -> None:
+def test_policies_and_selections_are_named_and_imported_when_needed() -> None:
     config = RunConfig.from_options({"schedule": HALF_DELAYED, "deadline": 2_000})
     timeline = config.simulate()
     assert timeline.schedule == "half-delayed"
     assert timeline == simulate(config.channel, HALF_DELAYED)
     assert not ready_policy(config.policy).depends_on_seed
-
-
-def test_a_selection_is_named_in_a_configuration() -> None:
     config = RunConfig.from_options({"schedule": "async", "selection": FRESHEST_FIRST, "deadline": 2_000})
     assert config.simulate() == simulate(config.channel, "async", selection=FRESHEST_FIRST)
     assert config.simulate() != simulate(config.channel, "async")
-
-
-def test_a_configuration_with_names_is_made_without_importing_them() -> None:
     RunConfig.from_options({"schedule": "no_such_module:make_policy"})
     RunConfig.from_options({"selection": "no_such_module:choose"})
 
@@ -209,14 +203,11 @@ def test_a_restored_scheduler_continues_as_the_first_would(
     )
 
 
-def test_round_robin_serves_devices_in_turn() -> None:
+def test_selections_serve_in_turn_or_fairly() -> None:
     fleet = Fleet(compute_slots=(1, 1, 1, 9), link_slots=(1,) * 4)
     scenario = Scenario(devices=4, group_size=1, compute_slots=1)
     devices = simulate(scenario, "async", fleet=fleet, selection="round-robin", rounds=8).device.tolist()
     assert devices == [1, 2, 3, 1, 2, 3, 4, 1]
-
-
-def test_a_random_selection_is_fair_in_the_long_run() -> None:
     scenario = Scenario(devices=5, group_size=1, compute_slots=1)
     devices = simulate(scenario, Asynchronous(selection=RandomSelection(3)), rounds=2_000).device.tolist()
     assert all(300 < devices.count(n) < 500 for n in range(1, 6))

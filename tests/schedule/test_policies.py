@@ -20,46 +20,33 @@ def test_the_initial_sets_are_those_of_algorithm_2(delay: int, expected: list[tu
     assert initial(6, 2, delay) == expected
 
 
-def test_the_last_initial_set_is_the_short_one() -> None:
+def test_senders_are_booked_after_the_delay_and_the_last_initial_set_is_short() -> None:
     assert initial(7, 3, 1) == [(0, [1, 2, 3, 4, 5, 6]), (1, [7])]
-
-
-def test_senders_of_round_k_are_booked_for_the_model_after_the_delay() -> None:
     assert list(FixedDelay(6, 2, 1).after(3, [3, 4], set())) == [(5, [3, 4])]
 
 
-def test_round_robin_goes_around_all_devices() -> None:
+def test_participants_go_around_those_present() -> None:
     policy = Participants(5, 2)
     assert [policy.participants(k) for k in range(5)] == [[1, 2], [3, 4], [1, 5], [2, 3], [4, 5]]
-
-
-def test_random_participants_are_distinct_ascending_devices() -> None:
-    policy = Participants(9, 4, "random", seed=3)
-    for k in range(50):
-        chosen = list(policy.participants(k))
-        assert chosen == sorted(set(chosen))
-        assert set(chosen) <= set(range(1, 10))
-
-
-def test_random_participants_are_a_function_of_seed_and_round() -> None:
-    def drawn(seed: int) -> list[list[int]]:
-        return [list(Participants(20, 5, "random", seed).participants(k)) for k in range(10)]
-
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
-    assert len({tuple(group) for group in drawn(1)}) > 1
-
-
-def test_absent_devices_are_passed_over_in_the_round() -> None:
-    policy = Participants(5, 2)
     assert policy.participants(0, {1}) == [2, 3]
     assert policy.participants(1, {4, 5}) == [1, 3]
     assert policy.participants(0, {1, 2, 3, 5}) == [4]
     assert policy.participants(0, {1, 2, 3, 4, 5}) == []
 
 
-def test_random_participants_are_drawn_from_those_present() -> None:
+def test_random_participants_are_distinct_present_and_a_function_of_seed_and_round() -> None:
     policy = Participants(9, 4, "random", seed=3)
+    for k in range(50):
+        chosen = list(policy.participants(k))
+        assert chosen == sorted(set(chosen))
+        assert set(chosen) <= set(range(1, 10))
+
+    def drawn(seed: int) -> list[list[int]]:
+        return [list(Participants(20, 5, "random", seed).participants(k)) for k in range(10)]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert len({tuple(group) for group in drawn(1)}) > 1
     assert set(policy.participants(0, {1, 2, 3})) <= {4, 5, 6, 7, 8, 9}
     assert policy.participants(0, {1, 2, 3, 4, 5, 6, 7}) == [8, 9]
     assert policy.participants(5, set()) == policy.participants(5)

@@ -123,13 +123,15 @@ def test_the_delay_found_for_groups_of_one_is_that_of_the_paper(compute: int, ag
     assert (timeline.delay, timeline.max_staleness()) == (delay, age)
 
 
-def test_groups_of_all_devices_make_async_and_sync_the_same() -> None:
+def test_special_cases_are_other_schedules_and_the_first_limit_stops() -> None:
     scenario = Scenario(devices=6, group_size=6, compute_slots=3, link_slots=2)
     assert told(simulate(scenario, "async", rounds=5)) == told(simulate(scenario, "sync", rounds=5))
-
-
-def test_delay_0_of_idfl_is_async() -> None:
     assert told(simulate(EXAMPLE, "idfl", delay=0, rounds=9)) == told(simulate(EXAMPLE, "async", rounds=9))
+    limited = Scenario(**EXAMPLE.as_dict() | {"deadline": 8})
+    assert simulate(limited, rounds=1).rounds == 1
+    assert simulate(limited, rounds=50).rounds == 2
+    timeline = simulate(EXAMPLE, "idfl", delay=np.int64(1), rounds=np.int64(3))  # type: ignore[arg-type]
+    assert timeline == simulate(EXAMPLE, "idfl", delay=1, rounds=3)
 
 
 @st.composite
@@ -218,17 +220,6 @@ def test_the_last_round_is_the_last_that_ends_by_the_deadline(scenario: Scenario
     for deadline in (ends[-2], ends[-1] - 1):
         limited = Scenario(**scenario.as_dict() | {"deadline": deadline})
         assert simulate(limited, "async").broadcast_end.tolist() == ends[:-1]
-
-
-def test_rounds_and_deadline_together_stop_at_whichever_comes_first() -> None:
-    limited = Scenario(**EXAMPLE.as_dict() | {"deadline": 8})
-    assert simulate(limited, rounds=1).rounds == 1
-    assert simulate(limited, rounds=50).rounds == 2
-
-
-def test_numpy_integers_will_do_for_rounds_and_delay() -> None:
-    timeline = simulate(EXAMPLE, "idfl", delay=np.int64(1), rounds=np.int64(3))  # type: ignore[arg-type]
-    assert timeline == simulate(EXAMPLE, "idfl", delay=1, rounds=3)
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,9 @@ def test_no_column_can_be_written_to(name: str, event_by_event: bool) -> None:
         column[0] = 7
 
 
-def test_no_column_can_be_replaced() -> None:
+def test_columns_and_receivers_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         example().device = np.zeros(10)  # type: ignore[misc]
-
-
-def test_receivers_cannot_be_written_to() -> None:
     with pytest.raises(ValueError, match="read-only"):
         example().receivers(0)[0] = 7
 
@@ -69,13 +66,10 @@ def test_training_counts_are_those_of_counting(size: int, rounds: int) -> None:
         seen[device] = count + 1
 
 
-def test_timelines_are_compared_by_what_happens() -> None:
+def test_timelines_are_compared_by_what_happens_and_shown_in_short() -> None:
     assert example() == example() != "timeline"
     for other in ({"rounds": 4}, {"delay": 0}, {"policy": "async"}, {"policy": "sync"}):
         assert example() != example(**other)
-
-
-def test_its_representation_leaves_the_columns_out() -> None:
     assert repr(example()) == f"Timeline(scenario={EXAMPLE!r}, schedule='idfl', delay=1)"
 
 

@@ -291,25 +291,17 @@ def test_updates_in_several_threads_are_those_of_one() -> None:
     assert all(map(np.array_equal, alone, together))
 
 
-def test_images_of_another_size_are_not_compiled() -> None:
+def test_images_of_another_size_weights_of_the_loss_and_own_trainings_stay_in_torch() -> None:
     with pytest.raises(NotCompiled, match="fit"):
         find_network(conv(), (1, 20, 20))
 
-
-def test_a_subclass_may_train_in_another_way() -> None:
     class Own(TorchTask):
         pass
 
     task = Own(conv(), images((1, 12, 12)), LocalTraining(local_steps=1, batch_size=4))
     assert not task.trains_together
-
-
-def test_weights_of_the_loss_keep_it_in_torch() -> None:
     loss = nn.CrossEntropyLoss(weight=torch.ones(CLASSES))
     task = TorchTask(conv(), images((1, 12, 12)), LocalTraining(local_steps=1, batch_size=4), loss=loss)
     assert not task.trains_together
-
-
-def test_other_words_are_refused() -> None:
     with pytest.raises(sw.InputError, match="auto or False"):
         TorchTask(conv(), images((1, 12, 12)), LocalTraining(), compile="always")  # type: ignore[arg-type]

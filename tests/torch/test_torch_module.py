@@ -39,14 +39,12 @@ def trained_by_hand(module, samples, start, training=TRAINING):
     return module
 
 
-def test_a_pretrained_module_starts_from_its_weights() -> None:
+def test_a_module_starts_from_its_weights_or_is_made_from_the_seed() -> None:
     module = normalised()
     task = TorchTask(module, linear_samples(), TRAINING)
     for name, array in task.named_arrays(task.initial_model()).items():
         assert np.array_equal(array, module.state_dict()[name].numpy())
 
-
-def test_a_function_makes_the_module_from_the_seed() -> None:
     def model(seed, model_seed=None):
         training = LocalTraining(local_steps=3, batch_size=4, seed=seed)
         return TorchTask(normalised, linear_samples(), training, model_seed=model_seed).initial_model()
@@ -57,9 +55,6 @@ def test_a_function_makes_the_module_from_the_seed() -> None:
     assert np.array_equal(first, model(0))
     assert not np.array_equal(first, model(1))
     assert np.array_equal(first, model(1, model_seed=0))
-
-
-def test_parameters_drawn_from_the_seed_leave_normalisations_as_they_are() -> None:
     tasks = [TorchTask(normalised(), linear_samples(), TRAINING, initial="seed") for _ in range(2)]
     one, other = (task.named_arrays(task.initial_model()) for task in tasks)
     assert all(np.array_equal(one[name], other[name]) for name in one)
@@ -177,15 +172,13 @@ def test_normalisations_that_are_kept_in_evaluation_keep_their_statistics() -> N
     assert found.metrics["test_loss"] == pytest.approx(float(expected), rel=1e-6)
 
 
-def test_frozen_parameters_are_not_part_of_the_model() -> None:
+def test_frozen_parameters_are_left_out_and_tied_ones_are_one_array() -> None:
     module = nn.Sequential(nn.Linear(FEATURES, 6), nn.Tanh(), nn.Linear(6, CLASSES))
     module[0].requires_grad_(False)
     task = TorchTask(module, linear_samples(), TRAINING)
     assert list(task.named_arrays(task.initial_model())) == ["2.weight", "2.bias"]
     assert np.any(task.local_update(task.initial_model(), START))
 
-
-def test_tied_parameters_are_one_array() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:
             super().__init__()

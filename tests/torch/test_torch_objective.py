@@ -61,25 +61,16 @@ def test_losses_are_those_of_all_samples_at_once(loss, labels) -> None:
     assert found.metrics["test_loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_log_likelihoods_are_weighted_too() -> None:
+def test_losses_are_weighted_averaged_and_ignore_labels() -> None:
     module = nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.LogSoftmax(dim=1))
     loss = nn.NLLLoss(weight=WEIGHT)
     assert evaluate(module, SOME, loss=loss).loss == pytest.approx(at_once(module, SOME, loss), rel=1e-5)
-
-
-def test_a_loss_for_each_sample_is_averaged_over_samples() -> None:
     module, loss = nn.Linear(FEATURES, CLASSES), nn.CrossEntropyLoss(reduction="none")
     expected = at_once(module, SOME, lambda outputs, targets: loss(outputs, targets).mean())
     assert evaluate(module, SOME, loss=loss).loss == pytest.approx(expected, rel=1e-5)
-
-
-def test_labels_that_the_loss_ignores_do_not_change_the_accuracy() -> None:
     module, labels = nn.Linear(FEATURES, CLASSES), ignore(LABELS, slice(400, 800), 7)
     loss = nn.CrossEntropyLoss(ignore_index=7)
     assert evaluate(module, labels, loss=loss).accuracy == evaluate(module, PART).accuracy
-
-
-def test_a_loss_without_labels_is_nan() -> None:
     found = evaluate(nn.Linear(FEATURES, CLASSES), np.full(COUNT, -100))
     assert isnan(found.loss)
     assert isnan(found.metrics["test_loss"])

@@ -85,13 +85,16 @@ def sign_step(weights, gradient, context):
     weights -= context.learning_rate * np.sign(gradient)
 
 
-def test_a_step_of_the_user_s_own_is_taken() -> None:
+def test_a_step_of_the_user_s_own_knows_its_training_and_start() -> None:
     training = LocalTraining(**COMMON, local_step="test_torch_optimizer:sign_step")
     task = TorchTask(network(), linear_samples(), training)
     update = task.local_update(task.initial_model(), START)
     steps = update / training.learning_rate
     assert np.allclose(steps, np.rint(steps), atol=1e-4)
     assert np.abs(steps).max() <= training.local_steps + 1e-4
+    training = LocalTraining(**COMMON, local_step="test_torch_optimizer:return_to_start")
+    task = TorchTask(network(), linear_samples(), training)
+    assert not task.local_update(task.initial_model(), START).any()
 
 
 def return_to_start(weights, gradient, context):
@@ -99,9 +102,3 @@ def return_to_start(weights, gradient, context):
     assert context.start == START
     last = context.step == context.training.local_steps - 1
     weights[:] = context.start_weights if last else weights - context.learning_rate * gradient
-
-
-def test_a_step_knows_its_training_and_the_weights_at_its_start() -> None:
-    training = LocalTraining(**COMMON, local_step="test_torch_optimizer:return_to_start")
-    task = TorchTask(network(), linear_samples(), training)
-    assert not task.local_update(task.initial_model(), START).any()

@@ -68,23 +68,17 @@ def test_an_operation_is_a_function_of_seed_device_and_training(operation) -> No
     assert not any(torch.equal(found, first) for found in others)
 
 
-def test_dropout_keeps_the_mean_and_sets_the_rate() -> None:
+def test_dropout_keeps_the_mean_and_repeats_with_the_training() -> None:
     ones = torch.ones(100_000)
     for drop in (nn.functional.dropout, lambda x, p: torch.native_dropout(x, p, True)[0]):
         with SeededOperations(0):
             found = drop(ones, 0.25)
         assert float((found == 0).float().mean()) == pytest.approx(0.25, abs=0.01)
         assert float(found.mean()) == pytest.approx(1, abs=0.02)
-
-
-def test_a_generator_of_the_user_s_own_is_left_alone() -> None:
     with SeededOperations(0) as mode:
         found = torch.rand(3, generator=torch.Generator().manual_seed(5))
     assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(5)))
     assert not mode.seen
-
-
-def test_trainings_of_a_module_with_dropout_differ_and_repeat() -> None:
     task = TorchTask(nn.Sequential(nn.Linear(FEATURES, 3), nn.Dropout()), linear_samples(), TRAINING)
     model = task.initial_model()
     first = task.local_update(model, TrainingStart(1, 0))

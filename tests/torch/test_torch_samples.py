@@ -274,7 +274,7 @@ def test_boolean_inputs_stay_boolean() -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-def test_boolean_arrays_stay_boolean() -> None:
+def test_boolean_arrays_stay_boolean_and_labels_are_0_and_1() -> None:
     class Mask(nn.Linear):
         def forward(self, mask):
             return super().forward((~mask).float())
@@ -284,9 +284,6 @@ def test_boolean_arrays_stay_boolean() -> None:
     task = TorchTask(module, linear_samples(targets, inputs), TRAINING)
     expected = nn.functional.cross_entropy(module(torch.tensor(inputs[32:])), torch.tensor(targets[32:]))
     assert task.evaluate(task.initial_model()).metrics["test_loss"] == pytest.approx(expected.item())
-
-
-def test_boolean_labels_are_0_and_1() -> None:
     module, labels = nn.Linear(FEATURES, 2), np.arange(42) % 3 == 0
     tasks = [TorchTask(module, linear_samples(found), TRAINING) for found in (labels, labels.astype(int))]
     model = tasks[0].initial_model()

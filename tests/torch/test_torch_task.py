@@ -136,15 +136,12 @@ def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> N
     assert id(module) not in {identity for _, identity in Spy.seen}
 
 
-def test_the_caller_s_module_is_left_alone(samples: DeviceSamples) -> None:
+def test_the_caller_s_module_is_left_alone_and_may_have_no_buffers(samples: DeviceSamples) -> None:
     module = torch_networks.sequential(SMALL)
     before = [parameter.clone() for parameter in module.parameters()]
     task = torch_task.TorchTask(module, samples, SGD, device="cpu")
     task.local_update(task.initial_model(), TrainingStart(1, 0))
     assert all(map(torch.equal, before, module.parameters()))
-
-
-def test_a_module_with_buffers_is_refused(samples: DeviceSamples) -> None:
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(784), torch.nn.Linear(784, 10))
     with pytest.raises(UserError, match="buffers"):
         torch_task.TorchTask(module, samples, SGD, buffers="refuse")

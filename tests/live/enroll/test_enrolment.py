@@ -29,34 +29,22 @@ def test_anything_else_is_none(host: str) -> None:
         parse_host(host)
 
 
-def test_clients_use_the_first_host() -> None:
+def test_clients_use_the_first_host_and_free_numbers_are_given_out_first() -> None:
     assert Enrolment(["broker.example", "localhost"], 1234).address == "mqtts://broker.example:1234"
-
-
-def test_an_ipv6_address_is_put_in_brackets() -> None:
     assert Enrolment(["2001:db8::7"]).address == "mqtts://[2001:db8::7]:8883"
-
-
-def test_what_is_kept_is_read_again() -> None:
     enrolment = Enrolment(["localhost"], devices={1: "$7$x", 12: "$7$y"}, server="$7$z")
     assert Enrolment.from_json(enrolment.to_json()) == Enrolment(
         ["localhost"], devices={1: "$7$x", 12: "$7$y"}, server="$7$z", revoked=[]
     )
+    assert Enrolment(["localhost"], devices=dict.fromkeys([1, 3, 4], "")).free_numbers(3) == [2, 5, 6]
+    with pytest.raises(InputError, match=f"at most {MAX_DEVICES}"):
+        Enrolment(["localhost"], devices={1: ""}).free_numbers(MAX_DEVICES)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"format": 2}', '{"format": 1, "devices": {"x": 1}}'])
 def test_anything_else_is_not_read(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (json's own among them)
         Enrolment.from_json(text)
-
-
-def test_numbers_that_have_become_free_are_given_out_first() -> None:
-    assert Enrolment(["localhost"], devices=dict.fromkeys([1, 3, 4], "")).free_numbers(3) == [2, 5, 6]
-
-
-def test_there_is_an_end_to_devices() -> None:
-    with pytest.raises(InputError, match=f"at most {MAX_DEVICES}"):
-        Enrolment(["localhost"], devices={1: ""}).free_numbers(MAX_DEVICES)
 
 
 # Written by: mosquitto_passwd -c -b FILE x 'correct horse' (mosquitto 2.0.11)
@@ -66,16 +54,10 @@ LINE = (
 )
 
 
-def test_the_password_file_is_the_one_that_mosquitto_passwd_writes() -> None:
+def test_passwords_are_long_unlike_and_kept_as_mosquitto_passwd_does() -> None:
     salt = base64.b64decode("06KO7BHq8Hatp6QL")
     assert password_file({"x": hash_password("correct horse", salt)}) == LINE
-
-
-def test_the_same_password_is_kept_in_another_way_each_time() -> None:
     assert hash_password("correct horse") != hash_password("correct horse")
-
-
-def test_no_password_is_like_another_and_each_has_256_bits() -> None:
     passwords = {new_password() for _ in range(100)}
     assert len(passwords) == 100
     assert all(len(base64.urlsafe_b64decode(password + "=")) == 32 for password in passwords)

@@ -19,23 +19,21 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_secrets_are_for_their_owner_only(enrolled: Path) -> None:
+def test_secrets_are_for_their_owner_and_credentials_name_files_beside_them(enrolled: Path) -> None:
     secret = [path for path in enrolled.rglob("*") if path.suffix in {".key", ".toml"}]
     secret += [enrolled / "enrolment.json", *enrolled.glob("broker/passwords")]
     assert len(secret) > 10
     assert {path.stat().st_mode & 0o077 for path in secret} == {0}
-
-
-def test_the_key_of_the_authority_is_not_among_what_is_copied(enrolled: Path) -> None:
     key = (enrolled / "authority" / "ca.key").read_bytes()
     assert [name for name, content in contents(enrolled).items() if content == key] == ["authority/ca.key"]
-
-
-def test_credentials_name_files_beside_them(enrolled: Path) -> None:
     broker = read_credentials(enrolled / "device-7.toml")
     assert broker.ca == enrolled / "ca.crt"
     assert (broker.certificate is None) == (broker.user == "device-7")
     assert broker.tls_context() is not None
+    before = contents(enrolled)
+    with pytest.raises(UserError, match="change it with --add or --revoke"):
+        create_enrolment(enrolled, Enrolment(["localhost"]), 1)
+    assert contents(enrolled) == before
 
 
 def test_passwords_are_nowhere_but_in_their_owner_s_file(tmp_path: Path) -> None:
@@ -61,13 +59,6 @@ def test_something_else_is_left_alone(tmp_path: Path, what: str) -> None:
     with pytest.raises(UserError, match="exists already"):
         create_enrolment(path, Enrolment(["localhost"]), 1)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_an_enrolment_is_not_written_over(enrolled: Path) -> None:
-    before = contents(enrolled)
-    with pytest.raises(UserError, match="change it with --add or --revoke"):
-        create_enrolment(enrolled, Enrolment(["localhost"]), 1)
-    assert contents(enrolled) == before
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,24 +197,15 @@ def test_the_broker_is_who_it_says_under_each_of_its_names(authority: Authority,
     assert policy(authority).build_server_verifier(subject).verify(certificate, [])
 
 
-def test_the_broker_is_nobody_under_another_name(authority: Authority) -> None:
+def test_a_certificate_is_for_its_names_and_its_use_only(authority: Authority) -> None:
     certificate = x509.load_pem_x509_certificate(authority.for_broker(HOSTS).certificate)
     with pytest.raises(VerificationError):
         policy(authority).build_server_verifier(x509.DNSName("other.example")).verify(certificate, [])
-
-
-def test_a_client_s_certificate_makes_no_broker_of_it(authority: Authority) -> None:
     certificate = x509.load_pem_x509_certificate(authority.for_client("broker.example").certificate)
     with pytest.raises(VerificationError):
         policy(authority).build_server_verifier(x509.DNSName("broker.example")).verify(certificate, [])
-
-
-def test_a_client_s_certificate_carries_its_name(authority: Authority) -> None:
     certificate = x509.load_pem_x509_certificate(authority.for_client("device-7").certificate)
     assert certificate.subject.rfc4514_string() == "CN=device-7"
-
-
-def test_everything_ends_with_the_authority(authority: Authority) -> None:
     own = x509.load_pem_x509_certificate(authority.certificate_pem())
     revoked = x509.load_pem_x509_crl(authority.revocation_list([]))
     for pair in (authority.for_broker(HOSTS), authority.for_client("device-7")):
@@ -232,17 +214,11 @@ def test_everything_ends_with_the_authority(authority: Authority) -> None:
     assert abs(own.not_valid_after_utc - datetime.now(UTC) - timedelta(days=100)) < timedelta(minutes=10)
 
 
-def test_a_kept_authority_signs_on(authority: Authority) -> None:
+def test_a_kept_authority_signs_on_and_revokes(authority: Authority) -> None:
     again = Authority.read(authority.certificate_pem(), authority.key_pem())
     certificate = x509.load_pem_x509_certificate(again.for_broker(["localhost"]).certificate)
     assert policy(authority).build_server_verifier(x509.DNSName("localhost")).verify(certificate, [])
-
-
-def test_a_key_of_another_authority_is_refused(authority: Authority) -> None:
     with pytest.raises(ValueError, match="do not match"):
         Authority.read(authority.certificate_pem(), Authority.make("other", 1).key_pem())
-
-
-def test_the_revocation_list_names_who_is_shut_out(authority: Authority) -> None:
     revoked = x509.load_pem_x509_crl(authority.revocation_list([5, 7]))
     assert [entry.serial_number for entry in revoked] == [5, 7]

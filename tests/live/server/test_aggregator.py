@@ -6,15 +6,12 @@ from slotwise.live.server.aggregator import ModelHealth, Rollback
 EVERYONE = {1, 2, 3, 4, 5}
 
 
-def test_one_device_alone_vouches_for_no_model():
+def test_a_model_is_bad_if_most_devices_and_more_than_one_cannot_train_on_it():
     health = ModelHealth()
     health.note_finite(1, 7)
     assert health.good == 0
     health.note_finite(2, 5)
     assert (health.good, health.vouched()) == (5, [7, 5])
-
-
-def test_a_model_is_bad_if_most_devices_cannot_train_on_it():
     health = ModelHealth()
     for device, version in ((2, 6), (3, 4)):
         health.note_not_finite(device, version)
@@ -25,9 +22,6 @@ def test_a_model_is_bad_if_most_devices_cannot_train_on_it():
     assert health.bad_version({*EVERYONE, 6}) is None
     health.note_finite(4, 8)
     assert health.bad_version(EVERYONE) is None
-
-
-def test_a_single_device_decides_nothing():
     health = ModelHealth()
     health.note_not_finite(1, 3)
     assert health.bad_version({1}) is None

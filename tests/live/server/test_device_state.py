@@ -25,14 +25,11 @@ def test_a_device_that_is_excluded_already_is_not_excluded_again():
     assert not penalties.add(1)
 
 
-def test_points_survive_the_server_and_then_go_on_to_expire():
+def test_points_expire_also_after_a_restart_and_are_taken_back():
     penalties = Penalties({1: 2.5}, [2])
     assert penalties.expire(1000.0, 10.0) == [2]  # without points it need not wait
     penalties.expire(1020.0, 10.0)
     assert penalties.points == {1: pytest.approx(0.5)}
-
-
-def test_points_are_taken_back():
     penalties = Penalties({1: 2.0})
     penalties.refund(1, 1.0)
     penalties.refund(1, 5.0)

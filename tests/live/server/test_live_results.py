@@ -20,18 +20,24 @@ def compared(state, slot_ms=None):
     return compare(PLAN, state, slot_ms)
 
 
-def test_a_run_that_went_to_plan_is_its_plan():
+def test_a_run_is_compared_with_as_much_of_its_plan_as_it_played():
     state = played()
     assert measured_timeline(CONFIG, PLAN, state) == PLAN
     comparison = compared(state)
     assert comparison.planned == comparison.measured
     assert (comparison.as_planned, comparison.first_difference, comparison.late) == (len(PLAN), None, {})
-
-
-def test_a_run_that_ended_early_is_compared_with_the_beginning_of_its_plan():
     comparison = compared(played(rounds=3))
     assert comparison.planned.rounds == 3
     assert comparison.first_difference is None
+    figures = Figures.of(PLAN)
+    taken = len(PLAN) + PLAN.rounds  # every uplink and every broadcast takes one slot
+    assert figures.channel_use == taken / PLAN.last_slot
+    assert figures.slots_per_round == PLAN.last_slot / PLAN.rounds
+    assert figures.mean_staleness == PLAN.staleness.mean()
+    assert compared(state).round_ms[0] is None
+    planned, measured = compared(state, slot_ms=20).round_ms
+    assert planned == pytest.approx(20 * PLAN.last_slot / PLAN.rounds)
+    assert measured == pytest.approx(1000 * state.seconds / PLAN.rounds)
 
 
 def test_the_first_update_that_was_not_as_planned_is_described_and_which_device_was_late():
@@ -47,19 +53,3 @@ def test_the_first_update_that_was_not_as_planned_is_described_and_which_device_
     assert comparison.first_difference.startswith("round 1: device 4")
     assert "device 3 was late with its training" in comparison.first_difference
     assert comparison.late == {3: 1}
-
-
-def test_figures_are_those_of_the_timeline():
-    figures = Figures.of(PLAN)
-    taken = len(PLAN) + PLAN.rounds  # every uplink and every broadcast takes one slot
-    assert figures.channel_use == taken / PLAN.last_slot
-    assert figures.slots_per_round == PLAN.last_slot / PLAN.rounds
-    assert figures.mean_staleness == PLAN.staleness.mean()
-
-
-def test_the_time_of_a_round_is_planned_if_slots_have_a_length():
-    state = played()
-    assert compared(state).round_ms[0] is None
-    planned, measured = compared(state, slot_ms=20).round_ms
-    assert planned == pytest.approx(20 * PLAN.last_slot / PLAN.rounds)
-    assert measured == pytest.approx(1000 * state.seconds / PLAN.rounds)

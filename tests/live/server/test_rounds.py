@@ -92,8 +92,13 @@ def test_the_real_duration_of_trainings_changes_nothing(data):
     assert_as_simulated(play(prepare(WORKED_EXAMPLE, "idfl", rounds=5), seconds=seconds))
 
 
-def test_random_participation_is_the_simulators():
+@pytest.mark.slow
+def test_random_participation_and_many_devices_are_played_as_simulated():
     assert_as_simulated(play(prepare(WORKED_EXAMPLE, "sync", participation="random")))
+    scenario = Scenario(devices=103, group_size=20, compute_slots=30)
+    assert_as_simulated(play(prepare(scenario, "idfl", rounds=8)))
+    data = saved(prepare(WORKED_EXAMPLE, "async").state)
+    assert restored(data[:-20], "async") is None
 
 
 def test_on_the_wire_only_the_granted_device_publishes_an_update():
@@ -172,11 +177,6 @@ def test_a_snapshot_does_not_change_while_the_run_continues():
     scheduler = scheduler_for(WORKED_EXAMPLE, "idfl")
     again = kept["snapshot"].restore(scheduler, WORKED_EXAMPLE.devices, live.state.log)
     assert saved(again) == kept["then"]
-
-
-def test_a_damaged_state_is_no_state():
-    data = saved(prepare(WORKED_EXAMPLE, "async").state)
-    assert restored(data[:-20], "async") is None
 
 
 def test_overdue_and_excluded_devices_are_saved():
@@ -301,12 +301,6 @@ def test_messages_of_unknown_devices_are_rejected():
     play(live, meanwhile=shout)
     assert_as_simulated(live)
     assert live.state.rejected == {"not the topic of a device": 2, "unknown device number": 4}
-
-
-@pytest.mark.slow
-def test_more_devices_than_a_topic_has_seats_train_as_simulated():
-    scenario = Scenario(devices=103, group_size=20, compute_slots=30)
-    assert_as_simulated(play(prepare(scenario, "idfl", rounds=8)))
 
 
 def test_a_run_in_which_nobody_can_train_has_diverged_and_excludes_nobody():

@@ -40,11 +40,14 @@ def test_other_addresses_are_refused(address):
     assert error.value.parameter == "broker"
 
 
-def test_credentials_name_files_beside_themselves(tmp_path):
+def test_credentials_name_files_beside_themselves_and_must_be_there(tmp_path):
     file = tmp_path / "device-1.toml"
     file.write_text('broker = "mqtts://h"\nname = "n"\nuser = "u"\npassword = "p"\nca = "ca.crt"\n')
     expected = Broker("h", 8883, tls=True, user="u", password="p", ca=tmp_path / "ca.crt", channel="n")
     assert read_credentials(file) == expected
+    with pytest.raises(InputError) as error:
+        read_credentials(Path("/nowhere/x.toml"))
+    assert error.value.parameter == "credentials"
 
 
 @pytest.mark.parametrize(
@@ -63,12 +66,6 @@ def test_bad_credentials_are_told_in_a_line(tmp_path, text, what):
     file.write_text(text)
     with pytest.raises(UserError, match=what):
         read_credentials(file)
-
-
-def test_credentials_that_are_not_there_are_told():
-    with pytest.raises(InputError) as error:
-        read_credentials(Path("/nowhere/x.toml"))
-    assert error.value.parameter == "credentials"
 
 
 @pytest.mark.parametrize(
