@@ -54,6 +54,9 @@ def step(weights, gradient, context, *, scale: float = 1.0):
 def split(dataset, devices, generator, *, first: int = 0):
     return [np.arange(first + 8 * device, first + 8 * device + 8) for device in range(devices)]
 
+def prune(update, draw, *, least: float = 0.0):
+    return np.where(abs(update) < least, np.float32(0), update), 32 * len(update)
+
 def norm(model, task, *, order: int = 2):
     return float((abs(model) ** order).sum() ** (1 / order))
 
@@ -107,6 +110,7 @@ KINDS = {
     ),
     "link": ({"radio_link": "OWN:link"}, "radio_link_options.slots", [1, 3]),
     "metric": ({"own_metric": "OWN:norm"}, "own_metric_options.order", [1, 3]),
+    "compressor": ({"compressor": "OWN:prune"}, "compressor_options.least", [0.1, 0.5]),
     "partition": ({"task": None, "partition": "OWN:split"}, "partition_options.first", [0, 9]),
     "step": (
         {"task": None, "samples_per_device": 9, "local_step": "OWN:step"},

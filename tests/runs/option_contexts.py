@@ -94,6 +94,9 @@ def split(dataset, devices, generator, *, first: int = 0):
 def policy(seed, *, delay: int = 0):
     return IntentionalDelay(delay=delay)
 
+def prune(update, draw, *, least: float = 0.0):
+    return np.where(abs(update) < least, np.float32(0), update), 32 * len(update)
+
 def norm(model, task, *, order: int = 2):
     return float((abs(model) ** order).sum() ** (1 / order))
 
@@ -270,6 +273,10 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "attack_share": ({"attack": "noise", "attack_share": 0.25}, 0.5),
     "attack_scale": ({"attack": "noise"}, 2.0),
     "bits": ({}, 4),
+    "compressor": ({}, "sign"),
+    "compressor_options": ({"compressor": "own_parts:prune"}, {"least": 0.01}),
+    "kept_share": ({"compressor": "top-k"}, 0.5),
+    "error_feedback": ({"compressor": "random-k", "kept_share": 0.1}, "on"),
     "evaluate_every": ({}, 7),
     "stop_at": ({}, "loss=2.3"),
     "own_metric": ({}, "own_parts:norm"),

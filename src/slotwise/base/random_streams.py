@@ -50,6 +50,7 @@ class Purpose(IntEnum):
     PARTITION = 2
     BATCHES = 3
     QUANTISATION = 4
+    COMPRESSION = 5
     ATTACK = 8
     LAYERS = 12
     APP_TRAINING = 20

@@ -27,6 +27,7 @@ _ARGUMENTS = {
     "partition": "dataset, devices, generator",
     "radio_link": "scenario, seed",
     "own_metric": "model, task",
+    "compressor": "update, draw",
 }
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 

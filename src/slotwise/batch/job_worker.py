@@ -51,8 +51,8 @@ class TaskCache:
         if config.model.is_own:
             return build_task(config)
         # With the number of devices, all that a built-in task depends on.
-        learned = (config.dataset, config.model, config.training, config.bits, config.adversary)
-        key = (*learned, config.channel.devices)
+        sent = (config.bits, config.compressor, config.adversary, config.metric)
+        key = (config.dataset, config.model, config.training, *sent, config.channel.devices)
         if self._last is None or self._last[0] != key:
             if config.dataset.source not in self._datasets:
                 self.add(config.dataset.load())

@@ -39,7 +39,7 @@ PANELS = {
     "seed": panel("Seed"),
     "rule": panel("Aggregation"),
     "adversary": panel("Attack"),
-    "bits": panel("Updates"),
+    **dict.fromkeys(("bits", "compressor"), panel("Updates")),
     **dict.fromkeys(("evaluate_every", "metric", "end"), panel("Evaluation")),
 }
 ENERGY = panel("Energy")

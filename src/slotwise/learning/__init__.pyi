@@ -8,6 +8,12 @@ from slotwise.learning.batching import Batching as Batching
 from slotwise.learning.batching import Epochs as Epochs
 from slotwise.learning.batching import FixedSteps as FixedSteps
 from slotwise.learning.cnn_task import CnnTask as CnnTask
+from slotwise.learning.compression import COMPRESSORS as COMPRESSORS
+from slotwise.learning.compression import Compressor as Compressor
+from slotwise.learning.compression import NoCompression as NoCompression
+from slotwise.learning.compression import RandomK as RandomK
+from slotwise.learning.compression import Sign as Sign
+from slotwise.learning.compression import TopK as TopK
 from slotwise.learning.engine import Training as Training
 from slotwise.learning.engine import train as train
 from slotwise.learning.history import Diverged as Diverged

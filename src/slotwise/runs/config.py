@@ -11,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
@@ -23,11 +24,12 @@ from slotwise.fastcnn.architecture import Architecture
 from slotwise.fleet import Devices
 from slotwise.fleet.fleet_file import FleetFile
 from slotwise.learning.attack import AttackChoice, NoAttack
+from slotwise.learning.compression import COMPRESSOR, CompressorChoice, NoCompression, compressor_of
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8
 from slotwise.learning.own_metric import MetricChoice, NoMetric
-from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, quantised_bits
+from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED
 from slotwise.learning.target import AtDeadline, EndChoice
 from slotwise.learning.task import Task
 from slotwise.options import Range, Shorthand, declared, names_of, resolved
@@ -89,6 +91,8 @@ class RunConfig(Setting):
         adversary: Updates of the attackers: sign-flip sends the update times minus the scale, noise sends
             normal random numbers of the scale times the update's size.
         bits: Bits of each number of an update; 32 sends it unchanged.
+        compressor: What devices send in place of an update: all of it (none), its largest numbers (top-k),
+            some at random (random-k), signs (sign), or your own as module:function.
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
             set. Default: a hundredth of the deadline.
         metric: A metric of your own, if there is one.
@@ -103,6 +107,7 @@ class RunConfig(Setting):
     rule: RuleChoice = mean
     adversary: AttackChoice = NoAttack()  # noqa: RUF009
     bits: Annotated[int, Range(least=FEWEST_BITS, most=UNQUANTISED)] = UNQUANTISED
+    compressor: CompressorChoice = NoCompression()  # noqa: RUF009
     evaluate_every: Annotated[int, Range(least=1, most=LARGEST)] | None = None
     metric: MetricChoice = NoMetric()  # noqa: RUF009
     end: EndChoice = AtDeadline()  # noqa: RUF009
@@ -134,6 +139,8 @@ class RunConfig(Setting):
         for name, option in declared(RunConfig).items():
             if replaced & {name, option.part} and name != "seed":
                 idle[name] = f"with {self.model.chosen_by}"
+        if not getattr(self.compressor, "quantises", False):
+            idle["bits"] = f"with compressor {COMPRESSOR.name_of(self.compressor)}"
         return idle
 
     @classmethod
@@ -188,8 +195,9 @@ class RunConfig(Setting):
             task = build_task(self)
             return task.update_bits, task.model_bits
         network = self.network()
-        arrays = len(network.parameter_shapes)
-        return quantised_bits(network.parameters, self.bits, arrays), network.parameters * UNQUANTISED
+        sizes = [prod(shape) for shape in network.parameter_shapes]
+        update = compressor_of(self.compressor).update_bits(sizes, self.bits)
+        return update, network.parameters * UNQUANTISED
 
     def with_bits_of(self, task: Task) -> RunConfig:
         """Return the configuration for a task object: its bits over the radio, unless they are given."""

@@ -15,10 +15,10 @@ from slotwise.fastcnn.architecture import Architecture
 from slotwise.learning import Task, TrainingResult, TrainingStart
 from slotwise.learning.attack import Attack, Attacked
 from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.compression import compressor_of
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.networks import Logistic, Network
 from slotwise.learning.optimizer import Optimizer
-from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
@@ -62,18 +62,19 @@ def build_task(
 
 
 def as_sent(task: Task, config: RunConfig) -> Task:
-    """Return the task with your own metric, and updates as devices send them: of attackers, and quantised."""
+    """Return the task with your own metric, and updates as devices send them: attacked and compressed."""
     CheckedTask.of(task).check_devices(config.channel.devices)
     task = config.metric.measured(task)
-    if isinstance(config.adversary, Attack):  # attackers quantise what they send, as all devices do
+    if isinstance(config.adversary, Attack):  # attackers compress what they send, as all devices do
         task = Attacked(task, config.adversary, config.channel.devices, config.seed)
-    return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
+    return compressor_of(config.compressor).compressed(task, config.bits, config.seed)
 
 
 def check_task(config: RunConfig) -> None:
     """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
     loaded(config.rule)
     config.metric.check()
+    compressor_of(config.compressor)
     config.model.check()
     if isinstance(config.model, NetworkModel):
         loaded(config.dataset.partition)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.fleet import Retransmission
+from slotwise.learning.compression import NoCompression
 from slotwise.learning.local_training import LocalTraining
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, TRAINED, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
@@ -99,6 +100,9 @@ class LivePlan:
             raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
         if config.channel.sub_channels > 1:
             raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
+        if not isinstance(config.compressor, NoCompression):
+            allowed = "none: devices of a live run send whole updates, quantised with bits"
+            raise InputError("compressor", config.options()["compressor"], allowed)
         if config.end.target is not None:
             raise InputError("stop_at", str(config.end.target), "omitted: a live run ends at its deadline")
         timeline = config.simulate()
