@@ -153,6 +153,7 @@ def test_tex_has_the_rules_of_booktabs_and_escapes_names() -> None:
     tex = results({("a_b&50%", 0.1): (0.31, 0.35, 0.33)}).table(target="accuracy=0.6").tex()
     assert re.findall(r"\\(?:top|mid|bottom)rule", tex) == [r"\toprule", r"\midrule", r"\bottomrule"]
     assert r"a\_b\&50\%" in tex
+    assert r"\begin{tabular}{lrrrrr}" in tex  # numbers on the right, also those of an axis
     assert r"$0.330 \pm 0.020$" in tex
     assert r"accuracy (\%)" in tex
     assert r"\multicolumn{2}{c}{to 60 \% accuracy}" in tex

@@ -11,7 +11,8 @@ from slotwise.base.errors import InputError
 from slotwise.learning import Point
 from slotwise.report.colours import COLOURS
 from slotwise.report.curve_axes import CUT_NOTE
-from slotwise.report.curves import CurveFigure, Line, NamedCurve, Panel
+from slotwise.report.curves import CurveFigure, FinalPoint, Line, NamedCurve, Panel
+from slotwise.report.figure_options import FigureOptions
 from slotwise.report.plotting import (
     curves_figure,
     curves_of,
@@ -71,6 +72,16 @@ def test_a_legend_of_several_columns_is_read_along_its_rows() -> None:
     assert read == labels
     rows = [round(places[label].y0) for label in labels]
     assert rows.count(rows[0]) == rows.count(rows[2]) == 2  # of 5 in 2 columns; the last row has the rest
+
+
+def test_panels_side_by_side_share_a_label_only_if_it_is_theirs() -> None:
+    final = Line("S=1", COLOURS[0], "solid", ([FinalPoint(v, 1.0, 0.5) for v in (0.1, 0.2, 1.0)],))
+    curve = Line("S=1", COLOURS[0], "solid", (CURVE,))
+    panels = (Panel("", "value", "loss", (final,)), *[Panel("", "slot", "loss", (curve,))] * 2)
+    figure = plot_figure(CurveFigure("", "", "", panels), FigureOptions(style="ieee"))
+    labels = [axes.get_ylabel() for axes in figure.axes[:3]]
+    assert labels == ["final training loss", "training loss", ""]
+    assert figure.axes[0].get_xscale() == "log"  # the values grow by a factor of ten
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])

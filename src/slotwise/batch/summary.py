@@ -190,7 +190,7 @@ def _to_target(rows: Sequence[Row], goal: Target, slot_seconds: float | None) ->
     """Return slots, seconds and joules until the target, of the seeds that reach it."""
     accuracy = f"to {100 * goal.value:g} % accuracy"
     group = accuracy if goal.quantity == "accuracy" else f"to a loss of {goal.value:g}"
-    found: dict[str, list[Measured]] = {"slots": [], "seconds": [], "joules": []}
+    costs: dict[str, list[Measured]] = {"slots": [], "seconds": [], "joules": []}
     for row in rows:
         points = [(outcome, goal.reached(outcome.curve)) for outcome in row.finished]
         reached = [(outcome, point) for outcome, point in points if point is not None]
@@ -200,10 +200,10 @@ def _to_target(rows: Sequence[Row], goal: Target, slot_seconds: float | None) ->
             "joules": [point.joules for _, point in reached],
         }
         for name, own in values.items():
-            found[name].append(Measured(tuple(own), len(row.finished) + row.diverged))
+            costs[name].append(Measured(tuple(own), len(row.finished) + row.diverged))
     return [
         MeasuredColumn(f"{name}_to_target", name, tuple(cells), group=group)
-        for name, cells in found.items()
+        for name, cells in costs.items()
         if name == "slots" or _is_known(cells)
     ]
 

@@ -27,7 +27,7 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.report.number_text import loss_text, percent
+from slotwise.report.number_text import amount_text, loss_text, percent
 from slotwise.report.progress import BatchProgress
 from slotwise.report.tables import table_console
 
@@ -46,6 +46,7 @@ CAPTION = (
     "means over the finished seeds; loss and acc: over the last tenth of the slots; "
     "stale: mean staleness of the updates, in rounds"
 )
+TOOK = "; took: time of a training on this machine"
 
 
 def sweep(
@@ -95,7 +96,8 @@ def results_table(results: BatchResults) -> Table:
     """Return a row for each combination: means over its finished seeds."""
     from slotwise.batch.results import mean_statistics  # noqa: PLC0415
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=CAPTION)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.caption = CAPTION if results.has_joules else CAPTION + TOOK
     table.caption_justify = "left"
     has_cases = any(row.case for row in results.rows)
     if has_cases:
@@ -103,7 +105,7 @@ def results_table(results: BatchResults) -> Table:
     for axis in results.axes:
         table.add_column(axis.title, justify="right" if axis.is_numeric else "left", overflow="fold")
     headings = ("seeds", "loss", "acc", "rounds", "updates", "lost", "stale")
-    for heading in (*headings, "joules" if results.has_joules else "seconds"):
+    for heading in (*headings, "joules" if results.has_joules else "took"):
         table.add_column(heading, justify="right", no_wrap=True)
     for labels, rows in results.by_combination().items():
         finished = sum(row.outcome.statistics is not None for row in rows)
@@ -112,7 +114,7 @@ def results_table(results: BatchResults) -> Table:
             cells = [loss_text(mean.final_loss), percent(mean.final_accuracy)]
             cells += [f"{count:,.0f}" for count in (mean.rounds, mean.updates, mean.lost)]
             cells += [f"{mean.mean_staleness:.2f}"]
-            cells += [f"{mean.joules:,.4g}" if results.has_joules else f"{mean.seconds:,.0f}"]
+            cells += [amount_text(mean.joules) if results.has_joules else f"{mean.seconds:,.0f} s"]
         table.add_row(*labels[not has_cases :], f"{finished}/{len(rows)}", *cells)
     return table
 

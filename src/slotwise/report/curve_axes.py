@@ -21,11 +21,11 @@ with importing():
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, MaxNLocator
 
-WIDE = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
+WIDE = 10  # ratio of the largest to the smallest value from which an axis is logarithmic
 MARKERS_PER_LINE = 5
 MOST_MARKS = 8  # values that were tried and fit below a panel
 MOST_STEPS = 6  # between the ticks of slots, rounds, updates or joules
-STEP = 4.0  # width of such a step, in font sizes
+STEP = 3.3  # width of such a step, in font sizes
 CUT_NOTE = "↑ higher losses not shown"
 MOST_ACCURACY_STEPS = 5  # between the ticks of accuracies
 
@@ -39,7 +39,7 @@ def draw_figure(figure: CurveFigure, options: FigureOptions, *, legend: bool = T
     noted = any(note.get_text() == CUT_NOTE for axes in grid.axes for note in axes.texts)
     for number, (axes, panel) in enumerate(zip(grid.axes, figure.panels, strict=True)):
         grid.set_title(number, panel.title, pad=1.5 * small_size() if noted else None)
-        if alike and number % grid.columns:
+        if alike and number % grid.columns and panel.up_title == figure.panels[number - 1].up_title:
             axes.set_ylabel("")
     if legend:
         grid.add_legend(_handles(figure.lines))

@@ -23,3 +23,8 @@ def counted(number: int, noun: str) -> str:
 def percent(share: float, digits: int = 1) -> str:
     """Return a share in per cent; a dash for NaN, such as the accuracy of a regression."""
     return "–" if isnan(share) else f"{share:.{digits}%}"
+
+
+def amount_text(number: float) -> str:
+    """Return integers and large numbers in full, small ones with four digits."""
+    return f"{number:,.0f}" if isinstance(number, int) or abs(number) >= 1000 else f"{number:.4g}"

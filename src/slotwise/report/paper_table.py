@@ -38,7 +38,7 @@ class Measured(NamedTuple):
 class MeasuredColumn(NamedTuple):
     """A column of means: its name in CSV, its heading, and by what its values are multiplied for readers.
 
-    Neighbours of one ``group`` share it as a heading above theirs in TeX; elsewhere it follows the heading.
+    Costs until a target have it as their ``group``: in TeX a heading above theirs, elsewhere after each.
     """
 
     name: str
@@ -81,16 +81,20 @@ class PaperTable:
         return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:], "", self.caption]) + "\n"
 
     def _aligned(self, row: Sequence[str], widths: Sequence[int]) -> list[str]:
-        left = len(self.headings)
         return [
-            cell.ljust(width) if number < left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if is_text else cell.rjust(width)
+            for cell, width, is_text in zip(row, widths, self._are_texts(len(row)), strict=True)
         ]
+
+    def _are_texts(self, width: int) -> list[bool]:
+        """Return for each of so many columns whether it is one of names, some of which are no numbers."""
+        names = [not all(map(_is_number, column)) for column in zip(*self.names, strict=True)]
+        return names + [False] * (width - len(names))
 
     def markdown(self) -> str:
         """Return a table of Markdown."""
         head = self._head()
-        marks = ["---"] * len(self.headings) + ["---:"] * (len(head) - len(self.headings))
+        marks = ["---" if is_text else "---:" for is_text in self._are_texts(len(head))]
         rows = [head, marks, *self._rows(_plain)]
         escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
         return "\n".join([*(f"| {' | '.join(row)} |" for row in escaped), "", self.caption]) + "\n"
@@ -98,7 +102,7 @@ class PaperTable:
     def tex(self) -> str:
         """Return a tabular environment; it needs the package booktabs."""
         head = [_tex_text(cell) for cell in self._head(grouped=True)]
-        kinds = "l" * len(self.headings) + "r" * (len(head) - len(self.headings))
+        kinds = "".join("l" if is_text else "r" for is_text in self._are_texts(len(head)))
         body = [" & ".join(row) + r" \\" for row in self._rows(_tex)]
         return "\n".join(
             [
@@ -135,11 +139,11 @@ class PaperTable:
         writer = csv.writer(text, lineterminator="\n")
         spreads = SPREAD_COLUMNS[self.spread]
         own = [name for c in self.columns for name in (c.name, *(f"{c.name}_{s}" for s in spreads))]
-        counts_reached = any(column.name.endswith("_to_target") for column in self.columns)
-        writer.writerow([*self.headings, "seeds", *own, *(["reached"] if counts_reached else [])])
+        to_target = [column for column in self.columns if column.group][:1]
+        writer.writerow([*self.headings, "seeds", *own, *("reached" for _ in to_target)])
         for number, names in enumerate(self.names):
             cells = [cell for column in self.columns for cell in self._csv_cells(column.cells[number])]
-            reached = [len(self.columns[-1].cells[number].values)] if counts_reached else []
+            reached = [len(column.cells[number].values) for column in to_target]
             writer.writerow([*names, self.seeds[number][0], *cells, *reached])
         return text.getvalue()
 
@@ -196,6 +200,14 @@ class _Form(NamedTuple):
     number: Callable[[str], str]
     around: Callable[[str, str], str]
     between: Callable[[str, str, str], str]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _tex_text(text: str) -> str:

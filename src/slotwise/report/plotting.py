@@ -15,6 +15,7 @@ from slotwise.report.colours import Subject
 from slotwise.report.curves import CurveFigure, NamedCurve, Panel, check_metric, coloured, loss_and_accuracy
 from slotwise.report.figure_options import ALL, USUAL, FigureOptions
 from slotwise.runs import SavedRun
+from slotwise.runs.config import without_seeds
 from slotwise.schedule.costs import Powers
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ def grouped_runs(runs: Sequence[SavedRun], *, merge_seeds: bool) -> dict[str, li
 
 def _line_key(run: SavedRun) -> str:
     """Return the same text for runs that differ in seeds only."""
-    options = {n: v for n, v in run.config.options().items() if n.rpartition("_")[2] != "seed"}
-    return repr(sorted(options.items()))
+    return repr(sorted(without_seeds(run.config.options()).items()))
 
 
 def _label(runs: Sequence[SavedRun], names: Sequence[str]) -> str:

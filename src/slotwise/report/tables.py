@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from slotwise.report.number_text import loss_text, percent
+from slotwise.report.number_text import amount_text, loss_text, percent
 from slotwise.runs import SavedRun
 from slotwise.schedule.costs import Costs, Spread
 from slotwise.setting.planning import FleetPlan, Plan, PlanTable
@@ -67,7 +67,7 @@ def _cost_table(headings: Sequence[str], rows: Sequence[tuple[tuple[str, ...], C
     for names, costs in rows:
         cells = ["–"] * 5 if costs is None else [*_shares(costs), _spread_text(costs.air_slots)]
         spent = (None, None) if costs is None else (costs.joules, costs.server_joules)
-        joules = ["–" if energy is None else _number_text(energy) for energy in spent]
+        joules = ["–" if energy is None else amount_text(energy) for energy in spent]
         table.add_row(*names, *cells, *joules[: len(energies)])
     return table
 
@@ -77,10 +77,10 @@ def device_table(costs: Costs, title: str) -> Table:
     columns = costs.columns()
     table = _plain_table(title, columns=columns)
     for row in costs.devices():
-        table.add_row(*map(_number_text, row.values()))
+        table.add_row(*map(amount_text, row.values()))
     table.add_section()
     del columns["device"]
-    table.add_row("all", *(_number_text(column.sum().item()) for column in columns.values()))
+    table.add_row("all", *(amount_text(column.sum().item()) for column in columns.values()))
     return table
 
 
@@ -88,7 +88,7 @@ def columns_table(columns: Mapping[str, Any], title: str) -> Table:
     """Return a table of arrays, one per column, with a row for each entry."""
     table = _plain_table(title, columns=[name.replace("_", "\n") for name in columns])
     for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-        table.add_row(*map(_number_text, row))
+        table.add_row(*map(amount_text, row))
     return table
 
 
@@ -98,10 +98,10 @@ def _summary_table(costs: Costs, title: str) -> Table:
     del columns["device"]
     table = _plain_table(title, columns=["", *columns])
     table.add_row("share of their time", *_shares(costs), *[""] * (len(columns) - len(SHARES)))
-    table.add_row("all together", *(_number_text(column.sum().item()) for column in columns.values()))
+    table.add_row("all together", *(amount_text(column.sum().item()) for column in columns.values()))
     spreads = [Spread.of(column) for column in columns.values()]
     for name, numbers in zip(("a device: least", "mean", "most"), zip(*spreads, strict=True), strict=True):
-        table.add_row(name, *map(_number_text, numbers))
+        table.add_row(name, *map(amount_text, numbers))
     return table
 
 
@@ -112,8 +112,8 @@ def cost_line(costs: Costs) -> str:
     if costs.joules is None:
         return found
     server = costs.server_joules
-    beside = "" if server is None else f", and {_number_text(server)} joules of the server"
-    return f"{found}; {_number_text(costs.joules)} joules in all{beside}"
+    beside = "" if server is None else f", and {amount_text(server)} joules of the server"
+    return f"{found}; {amount_text(costs.joules)} joules in all{beside}"
 
 
 def costs_as_dict(costs: Costs, per_device: bool) -> dict[str, Any]:
@@ -134,13 +134,8 @@ def device_csv(costs: Mapping[str, Costs]) -> str:
 
 def _spread_text(spread: Spread) -> str:
     """Return ``454``, or ``450–460 (455.2)`` where devices differ."""
-    least, mean, most = map(_number_text, spread)
+    least, mean, most = map(amount_text, spread)
     return least if least == most else f"{least}–{most} ({mean})"
-
-
-def _number_text(number: float) -> str:
-    """Return integers and large numbers in full, small ones with four digits."""
-    return f"{number:,.0f}" if isinstance(number, int) or abs(number) >= 1000 else f"{number:.4g}"
 
 
 def _shares(costs: Costs) -> list[str]:

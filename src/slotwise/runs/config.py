@@ -306,3 +306,13 @@ def checked_option(name: str, value: Any) -> Any:
         resolved(option.choice, value)
         return value
     return checked(name, value, option.hint)
+
+
+def is_seed(name: str) -> bool:
+    """Return whether an option is a random seed, as seed and data_seed are."""
+    return name.rpartition("_")[2] == "seed"
+
+
+def without_seeds(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options in which the seeds of one curve agree."""
+    return {name: value for name, value in options.items() if not is_seed(name)}

@@ -15,6 +15,7 @@ from slotwise.batch.batch_folder import BatchFolder, case_names
 from slotwise.learning.task import metric_names
 from slotwise.options import declared
 from slotwise.runs import RunConfig, SavedRun
+from slotwise.runs.config import without_seeds
 from slotwise.runs.data_identity import changed_data_text, changed_sources
 from slotwise.runs.saved_run import MALFORMED
 from slotwise.schedule import Timeline
@@ -28,7 +29,6 @@ from slotwise.web.run_lines import (
     number,
     seeds_of,
     varied_options,
-    without_seeds,
 )
 
 MOST_RUNS, DEEPEST = 5_000, 8  # of a listing

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from slotwise.report.colours import DASHES, Subject, line_looks
 from slotwise.report.curves import Line
+from slotwise.runs.config import is_seed, without_seeds
 from slotwise.runs.data_identity import DataUse
 
 USUAL_COLUMNS = ("schedule", "group_size", "seed")
@@ -108,19 +109,9 @@ def _label(name: str, value: Any) -> str:
     return f"S={text}" if name == "group_size" else f"{name.replace('_', ' ')} {text}"
 
 
-def without_seeds(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that runs of one line share."""
-    return {name: value for name, value in options.items() if not is_seed(name)}
-
-
 def seeds_of(options: Mapping[str, Any]) -> str:
     """Return the same text for runs with the same seeds: of one line, they are the same training."""
     return repr(sorted((name, value) for name, value in options.items() if is_seed(name)))
-
-
-def is_seed(name: str) -> bool:
-    """Return whether an option is a random seed, as seed and data_seed are."""
-    return name.rpartition("_")[2] == "seed"
 
 
 def line_key(options: Mapping[str, Any], data_sha256: str | None) -> str:
