@@ -48,7 +48,7 @@ QUICK = {
             "MEMORY_LIMIT": inf,
         },
     ),
-    "schedule_cases": Tiny("--devices 20 --slots 200 --repeats 1"),
+    "schedule_cases": Tiny("--devices 50 --repeats 1 --only absences"),
 }
 ONE_THREAD = {"THREADS": 1}  # those of PyTorch wait for each other on a busy machine
 SLOW = {  # they load data, compile networks or start processes
@@ -76,6 +76,7 @@ SLOW = {  # they load data, compile networks or start processes
     "peers": Tiny("--only slotwise --rounds 1"),
     "sweep": Tiny("--points 1 --deadline 60 --workers 1 --repeats 1", {"LIMIT": inf}),
     "torch_models": Tiny("--repeats 1 --rounds 1 --models cnn", ONE_THREAD),
+    "whole_job": Tiny("--studies mnist --deadline 200 --runs 1 --workers 1"),
 }
 # What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/.
 NOT_RUN = (

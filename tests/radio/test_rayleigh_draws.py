@@ -78,6 +78,18 @@ def test_participants_are_those_from_tables(participation):
     assert_equal_to_tables(link_of(LINKS[2]), Synchronous(participation=participation))
 
 
+@pytest.mark.parametrize("bits", [700_000, 80_000_000])  # the second take more blocks than are drawn
+@pytest.mark.parametrize("options", LINKS[2:], ids=range(2, len(LINKS)))
+def test_planned_slots_are_those_of_the_tables(options, bits):
+    link = replace(link_of(options), update_bits=bits)
+    with nothing_compiled():
+        slow = replace(link)
+        assert slow.planned_draws() is None
+        expected = slow.planned_slots
+    assert link.planned_draws() is not None
+    assert link.planned_slots == expected
+
+
 @pytest.mark.parametrize("options", LINKS, ids=range(len(LINKS)))
 def test_uplinks_and_broadcasts_are_those_of_the_tables(options):
     link, draw = link_of(options), np.random.default_rng(1)

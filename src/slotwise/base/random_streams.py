@@ -67,10 +67,9 @@ def chances(key: Sequence[int], last: States) -> Floats:
     return units(mixed_all(np.array(state_after(key), dtype=np.uint64), last))
 
 
-def state_after(key: Sequence[int]) -> int:
-    """Return the state after all parts of a key."""
+def state_after(key: Sequence[int], state: int = 0) -> int:
+    """Return the state after all parts of a key, or after more of them than led to ``state``."""
     # Masked in each step: Python's integers do not wrap at 64 bits as those of numpy do.
-    state = 0
     for part in key:
         state = (state + part + STEP) & _MASK
         state = ((state ^ (state >> 30)) * FIRST) & _MASK

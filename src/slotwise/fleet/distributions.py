@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from math import ceil, exp, inf, log1p
+from operator import itemgetter
 from statistics import NormalDist
 from typing import Literal, get_args
 
@@ -163,7 +164,7 @@ def random_absences(
         under_way = [place for place in under_way if slots[place] < horizon]
         if not under_way:
             break
-    return tuple(sorted(absences, key=lambda absence: (absence.leaves, absence.device)))
+    return tuple(sorted(absences, key=itemgetter(1, 0)))
 
 
 def _log_share_left(mean: float) -> float:

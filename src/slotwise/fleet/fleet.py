@@ -14,14 +14,14 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import count, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.base.random_streams import SchedulePurpose, chance, chances
 from slotwise.fleet.battery import Batteries
-from slotwise.options.checks import LARGEST_SEED, whole
+from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
 from slotwise.scenario import Scenario
 
 Retransmission = Literal["next-turn", "at-once", "erasure"]
@@ -300,7 +300,7 @@ def _all_chances(*key: int) -> Iterator[float]:
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:
     """Return absences in order of time; a device must be present for a slot between two of them."""
     until: dict[int, int | None] = {}
-    ordered = sorted((_checked_absence(*absence) for absence in absences), key=lambda a: (a.leaves, a.device))
+    ordered = sorted((_checked_absence(*absence) for absence in absences), key=itemgetter(1, 0))
     for device, leaves, returns in ordered:
         if device > devices:
             raise InputError("absences", f"device {device}", f"devices from 1 to {devices}")
@@ -314,6 +314,9 @@ def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absenc
 
 
 def _checked_absence(device: int, leaves: int, returns: int | None = None) -> Absence:
+    plain = type(device) is type(leaves) is type(returns) is int  # most are, and there may be a million
+    if plain and 1 <= device <= LARGEST and 0 <= leaves < cast("int", returns) <= LARGEST:
+        return Absence(device, leaves, returns)
     try:
         device, leaves = whole("device", device), whole("leaves", leaves, smallest=0)
         until = None if returns is None else whole("returns", returns, smallest=leaves + 1)

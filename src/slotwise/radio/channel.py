@@ -37,10 +37,9 @@ class ModelConditions:
             for planning, purpose in ((False, SchedulePurpose.FADING), (True, SchedulePurpose.PLANNED_FADING))
         }
 
-    @property
-    def rayleigh_states(self) -> States | None:
-        """The states of SplitMix64 from which blocks of Rayleigh fading are drawn; None if it is another."""
-        return self._states[False] if isinstance(self.fading, Rayleigh) else None
+    def rayleigh_states(self, *, planning: bool = False) -> States | None:
+        """Return the states from which blocks of Rayleigh fading are drawn; None if the fading is another."""
+        return self._states[planning] if isinstance(self.fading, Rayleigh) else None
 
     def snr(
         self, first_block: int, blocks: int, *, places: Integers | None = None, planning: bool = False

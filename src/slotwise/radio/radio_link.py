@@ -99,9 +99,9 @@ class RadioLink:
 
     def _draws(self, thresholds: Floats, bits: Integers, gap: float, scale: float) -> RayleighDraws | None:
         model = self.conditions
-        if not isinstance(model, ModelConditions) or model.rayleigh_states is None:
+        if not isinstance(model, ModelConditions) or (states := model.rayleigh_states()) is None:
             return None
-        return RayleighDraws(model.rayleigh_states, model.mean_snr, thresholds, bits, gap, scale)
+        return RayleighDraws(states, model.mean_snr, thresholds, bits, gap, scale)
 
     @cached_property
     def _follow_uplink(self) -> Follow | None:
@@ -118,6 +118,17 @@ class RadioLink:
         from slotwise.schedule.rayleigh_kernel import follow  # noqa: PLC0415  (compiled code loads slowly)
 
         return partial(follow, draws)
+
+    def planned_draws(self) -> RayleighDraws | None:
+        """Return the numbers that plans draw uplinks from; None where nothing is compiled."""
+        if (
+            self._follow_uplink is None
+            or self.draws is None
+            or not isinstance(self.conditions, ModelConditions)
+        ):
+            return None
+        states = self.conditions.rayleigh_states(planning=True)
+        return None if states is None else self.draws._replace(states=states)
 
     def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
         """Return the slots of an uplink that starts in ``slot``, and whether it is lost.
@@ -256,21 +267,29 @@ def quantile_of(durations: Integers, quantile: float) -> Integers:
     return np.quantile(durations, quantile, axis=1, method="inverted_cdf").astype(np.int64)
 
 
-def _planned_snr(link: RadioLink, block: int) -> list[Floats]:
-    """Return the SNRs of all devices in a block of every sample; each starts PLANNED_BLOCKS after another."""
+def _planned_snr(link: RadioLink, block: int, places: Integers | None = None) -> list[Floats]:
+    """Return the SNRs of devices in a block of every sample; each starts PLANNED_BLOCKS after another."""
     starts = range(0, PLANNED_SAMPLES * PLANNED_BLOCKS, PLANNED_BLOCKS)
-    return [link.conditions.snr(start + block, 1, planning=True)[0] for start in starts]
+    return [link.conditions.snr(start + block, 1, places=places, planning=True)[0] for start in starts]
 
 
 def uplink_durations(link: RadioLink) -> Integers:
     """Return slots of uplinks, [N, samples]; one that would be given up counts as long as that takes."""
+    each, limit, draws = link.coherence_slots, link.give_up_slots, link.planned_draws()
+    found: Integers = np.zeros((link.devices, PLANNED_SAMPLES), dtype=np.int64)
+    if draws is not None:
+        from slotwise.schedule.rayleigh_kernel import durations  # noqa: PLC0415  (compiled code loads slowly)
+
+        found = durations(draws, PLANNED_SAMPLES, PLANNED_BLOCKS * each, each, link.update_bits)
+    # What the draws do not tell: uplinks that take more blocks, or whose slots are decided by rounding.
+    rest = np.flatnonzero((found <= 0).any(axis=1))
 
     def bits(block: int) -> Integers:
-        rows = _planned_snr(link, block)
-        return link.uplink_bits(np.stack(rows, axis=1))
+        return link.uplink_bits(np.stack(_planned_snr(link, block, rest), axis=1))
 
-    shape = (link.devices, PLANNED_SAMPLES)
-    return _durations(bits, shape, link.update_bits, link.coherence_slots, link.give_up_slots)
+    if len(rest):
+        found[rest] = _durations(bits, (len(rest), PLANNED_SAMPLES), link.update_bits, each, limit)
+    return np.minimum(found, limit)
 
 
 def broadcast_durations(link: RadioLink) -> Integers:

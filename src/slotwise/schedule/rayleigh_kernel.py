@@ -90,6 +90,20 @@ def follow(draws: Any, places: Any, slot: int, end: int, each: int, wanted: int)
     return end - start if wanted == 0 else start - end
 
 
+@njit(cache=True, error_model="numpy")
+def durations(draws: Any, samples: int, apart: int, each: int, wanted: int) -> Any:
+    """Return what `follow` does for some uplinks of every device: [N, samples].
+
+    They start every ``apart`` slots, and are lost if they do not end before the next starts.
+    """
+    place, slots = np.zeros(1, dtype=np.int64), np.empty((len(draws.states), samples), dtype=np.int64)
+    for n in range(len(draws.states)):
+        place[0] = n
+        for sample in range(samples):
+            slots[n, sample] = follow(draws, place, sample * apart, (sample + 1) * apart, each, wanted)
+    return slots
+
+
 @njit(cache=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
 def bound_scores(draws: Any, block: int, ready: Any, share: Any, by_rate: bool, bounds: Any) -> None:
     """Fill in a lower and an upper bound of the score of every device; −1 for those that are not ready.

@@ -179,13 +179,12 @@ class _Random(_Compared):
 
     def __init__(self, devices: int, seed: int) -> None:
         super().__init__(devices)
-        self._seed = seed
+        self._start = state_after((seed, SchedulePurpose.SELECTION))
 
     def _best(self, now: Instant) -> int:
-        key = [self._seed, SchedulePurpose.SELECTION, now.round, now.last_sender]
-        if now.lost_in_round:
-            key.append(now.lost_in_round)
-        return int(self._kernel.lowest_number(np.uint64(state_after(key)), self._ready))
+        key = (now.round, now.last_sender, *((now.lost_in_round,) if now.lost_in_round else ()))
+        state = np.uint64(state_after(key, self._start))
+        return int(self._kernel.lowest_number(state, self._ready))
 
 
 class _ByChannel(_Compared):
