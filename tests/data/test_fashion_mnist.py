@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.data import DataError, PartitionedData, fashion_mnist
-from slotwise.data.fashion_mnist import MD5, fetch_fashion_mnist, import_fashion_mnist
+from slotwise.data import DataError, PartitionedData, image_sets
+from slotwise.data.image_sets import FASHION_MNIST_MD5, fetch_fashion_mnist, import_fashion_mnist
 
 UNREACHABLE = "http://127.0.0.1:9"
 
@@ -29,7 +29,7 @@ def idx(array: np.ndarray) -> bytes:
 @pytest.fixture
 def files() -> dict[str, bytes]:
     draw = np.random.default_rng(0)
-    shapes = dict(zip(MD5, [(30, 28, 28), (30,), (20, 28, 28), (20,)], strict=True))
+    shapes = dict(zip(FASHION_MNIST_MD5, [(30, 28, 28), (30,), (20, 28, 28), (20,)], strict=True))
     return {name: idx(draw.integers(10, size=shape).astype(np.uint8)) for name, shape in shapes.items()}
 
 
@@ -51,7 +51,7 @@ def md5(files: dict[str, bytes]) -> dict[str, str]:
 def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder))) as host:
         threading.Thread(target=host.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setattr(fashion_mnist, "ADDRESS", f"http://127.0.0.1:{host.server_port}")
+        monkeypatch.setattr(image_sets, "FASHION_MNIST_HOST", f"http://127.0.0.1:{host.server_port}")
         yield
         host.shutdown()
 
@@ -74,13 +74,13 @@ def test_a_kept_copy_is_not_downloaded_again(
     folder: Path, md5: dict[str, str], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = import_fashion_mnist(folder, md5=md5)
-    monkeypatch.setattr(fashion_mnist, "ADDRESS", UNREACHABLE)
+    monkeypatch.setattr(image_sets, "FASHION_MNIST_HOST", UNREACHABLE)
     assert fetch_fashion_mnist(progress=False).content_hash == dataset.content_hash
 
 
 def test_without_a_network_an_import_is_suggested(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fashion_mnist, "ADDRESS", UNREACHABLE)
-    with pytest.raises(DataError, match="slotwise data import fashion-mnist FOLDER"):
+    monkeypatch.setattr(image_sets, "FASHION_MNIST_HOST", UNREACHABLE)
+    with pytest.raises(DataError, match="slotwise data import fashion-mnist PATH"):
         fetch_fashion_mnist(progress=False)
     assert [*cache.iterdir()] == []
 

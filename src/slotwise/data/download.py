@@ -42,18 +42,15 @@ def _functions(name: FetchedName) -> tuple[Callable[[bool], Dataset], Callable[[
     if name == "cifar10":
         return fetch_cifar10, import_cifar10
     # What follows brings slow imports.
-    if name == "fashion-mnist":
-        from slotwise.data.fashion_mnist import fetch_fashion_mnist, import_fashion_mnist  # noqa: PLC0415
+    if name in ("fashion-mnist", "emnist", "cifar100"):
+        from slotwise.data import image_sets  # noqa: PLC0415
 
-        return fetch_fashion_mnist, import_fashion_mnist
-    if name == "cifar100":
-        from slotwise.data.cifar100 import fetch_cifar100, import_cifar100  # noqa: PLC0415
-
-        return fetch_cifar100, import_cifar100
-    if name == "emnist":
-        from slotwise.data.emnist import fetch_emnist, import_emnist  # noqa: PLC0415
-
-        return fetch_emnist, import_emnist
+        functions: dict[str, tuple[Callable[[bool], Dataset], Callable[[Path | str], Dataset]]] = {
+            "fashion-mnist": (image_sets.fetch_fashion_mnist, image_sets.import_fashion_mnist),
+            "emnist": (image_sets.fetch_emnist, image_sets.import_emnist),
+            "cifar100": (image_sets.fetch_cifar100, image_sets.import_cifar100),
+        }
+        return functions[name]
     from slotwise.data.hugging_face import fetch_from_hub, import_from_folder  # noqa: PLC0415
 
     return partial(fetch_from_hub, name), partial(import_from_folder, name)

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from slotwise.data import DataError, PartitionedData
-from slotwise.data.cifar100 import import_cifar100
-from slotwise.data.emnist import FILES, import_emnist
+from slotwise.data.image_sets import EMNIST_FILES, import_cifar100, import_emnist
 
 FEW = {"train": 2, "test": 1}
 
@@ -35,7 +34,7 @@ def emnist_files() -> dict[str, bytes]:
         labels = np.repeat(np.arange(47), count)
         images = np.zeros((len(labels), 28, 28))
         images[:, 1, 0] = labels
-        images_name, labels_name = (name for name in FILES if f"-{part}-" in name)
+        images_name, labels_name = (name for name in EMNIST_FILES if f"-{part}-" in name)
         files |= {images_name: idx(images), labels_name: idx(labels)}
     return files
 
@@ -69,7 +68,7 @@ def test_other_files_than_those_of_cifar100_are_refused(tmp_path: Path, cache: P
     with pytest.raises(DataError, match=r"train\.bin in .* is 614800 bytes long, must be 153700000"):
         import_cifar100(tmp_path)
     (tmp_path / "test.bin").write_bytes(record_file(1)[:3074] * 100)
-    with pytest.raises(DataError, match=r"test\.bin in .* must have 1 images of each of 100 classes"):
+    with pytest.raises(DataError, match="the test images must be 1 of each of 100 classes"):
         import_cifar100(tmp_path, per_class=FEW)
     assert not (cache / "cifar100.npz").exists()
 
