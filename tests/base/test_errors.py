@@ -75,7 +75,9 @@ def test_unknown_names_are_shown_on_one_short_line() -> None:
         ("group_sise", "did you mean group_size?"),
         ("rate", "did you mean rate_"),
         ("rate-", "did you mean rate-"),
-        ("xyz", "the nearest are "),
+        ("xyz", "unknown option xyz: no known name is similar"),
+        ("s", "unknown option s: no known name is similar"),
+        ("size", "did you mean group_size?"),
     ],
 )
 def test_an_unknown_name_is_answered_with_at_most_three_of_the_nearest(name: str, answer: str) -> None:

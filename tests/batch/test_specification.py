@@ -144,7 +144,7 @@ def test_what_cannot_be_is_left_out_if_the_file_says_so(read: Read) -> None:
         ("group-size = [1, 2, 1]", "1 is there twice"),
         ("devices = [2, 4]\ngroup-size = [1, 3]", "devices=2,group-size=3: group-size = 3"),
         ("devices = [2, 4]\ngroup-size = [1, 3]", "skip-impossible = true"),
-        ("group-size = [9]\nskip-impossible = true", "group-size=9"),
+        ("group-size = [9]\nskip-impossible = true", "group-size = 9"),
         ("group-size = 9", "group-size = 9"),
         ("skip-impossible = 1", "skip-impossible = 1"),
         ("seeds = []", "seeds = []"),

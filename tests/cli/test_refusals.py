@@ -57,7 +57,7 @@ REFUSED = [
     ("plan --task-options x=3", "--task-options"),
     ("train --out OUT --task-options x=3", "must be omitted without task"),
     ("plan --local-steps 3", "without --samples-per-slot or --cycles-per-sample"),
-    ("plan --participation-options.x 3", "Unknown option"),
+    ("plan --participation-options.x 3", "unknown option"),
     ("train --out OUT --mixing 0.6", "--mixing 0.6: must be omitted"),
     ("train --out OUT --power-computing 1", "--power-sending"),
     ("train --out OUT --config none.toml", "none.toml"),

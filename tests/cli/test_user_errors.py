@@ -62,6 +62,26 @@ def test_errors_of_slotwise_itself_are_not_taken_for_the_users():
 @pytest.mark.parametrize(
     ("flag", "function"),
     [
+        ("--selection", "def given(waiting, round_number, last_sender): return waiting[99]"),
+        ("--radio-link", "def given(scenario, seed): return seed / 0"),
+        ("--schedule", "def given(seed): return seed / 0"),
+    ],
+)
+def test_one_that_fails_in_the_schedule_is_named_with_its_place(
+    slotwise, tmp_path, monkeypatch, flag, function
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    name = f"failing_{abs(hash((flag, function)))}"
+    (tmp_path / f"{name}.py").write_text(function + "\n")
+    code, out, err = slotwise("timeline", flag, f"{name}:given", "--deadline", "100")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"({name}.py, line 1)" in err
+
+
+@pytest.mark.parametrize(
+    ("flag", "function"),
+    [
         ("--aggregation", "def given(model): return model"),
         ("--selection", "def given(): return None"),
         ("--schedule", "def given(seed, more): return None"),

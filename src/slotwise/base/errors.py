@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 MOST_SUGGESTED = 3  # names that may have been meant, in a message about an unknown one
+SHORTEST_PART = 3  # letters by which longer names are found
 SAME_DISTANCE = 0.1  # ratios of similarity that differ by less are about the same
 MOST_SHOWN = 200  # characters of a value in a message: a path is shown in full, a file as a value is not
 
@@ -147,12 +148,18 @@ def refuse_unknown_name(kind: str, name: str, known: Iterable[str], *, dashes: b
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: what may have been meant, at most three names."""
-    names = [*known]
+    """Return the end of a message about an unknown name: what may have been meant, at most three names.
+
+    Dashes at the beginning, as those of flags, are not compared.
+    """
+    name, names = name.lstrip("-"), {one.lstrip("-"): one for one in known}
     close = difflib.get_close_matches(name, names, MOST_SUGGESTED)
+    if not close and len(name) >= SHORTEST_PART:
+        close = [one for one in names if name in one][:MOST_SUGGESTED]
     if not close:
-        return f": the nearest are {', '.join(difflib.get_close_matches(name, names, MOST_SUGGESTED, 0.0))}"
+        return ": no known name is similar"
     # The first is the nearest; others are shown only if they are about as near.
     near = [difflib.SequenceMatcher(None, one, name).ratio() for one in close]
-    *first, last = [one for one, ratio in zip(close, near, strict=True) if ratio > near[0] - SAME_DISTANCE]
+    likely = [names[one] for one, ratio in zip(close, near, strict=True) if ratio > near[0] - SAME_DISTANCE]
+    *first, last = likely
     return f": did you mean {', '.join(first)}{' or ' if first else ''}{last}?"

@@ -7,7 +7,8 @@ import inspect
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,22 @@ def _accepts(function: Callable[..., Any], arguments: int) -> bool:
     except ValueError:
         pass  # some functions written in C have no signature
     return True
+
+
+@contextmanager
+def user_errors(what: str, *, anywhere: bool = True) -> Iterator[None]:
+    """Turn an error of the user's code into a UserError: ``what``, its type, its message and its place.
+
+    Unless it may come from ``anywhere``, an error of slotwise or of a library called by it stays as it is.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        if not anywhere and user_traceback(error) is None:
+            raise
+        raise UserError(f"{what}: {describe_error(error)}") from error
 
 
 def describe_error(error: BaseException) -> str:

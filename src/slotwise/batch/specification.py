@@ -309,7 +309,8 @@ def _possible(
         return possible, None
     first, mistake = impossible[0]
     name = first.name({n: Axis(n, _distinct(one.options.get(n) for one in combinations)) for n in names})
-    reason = f"{name}: {mistake}" if name else str(mistake)
+    is_said = name.replace("-", "_") in ("", f"{mistake.parameter}={mistake.value}")
+    reason = str(mistake) if is_said else f"{name}: {mistake}"
     if not possible:
         raise UserError(f"no combination is possible; the first: {reason}" if name else reason) from mistake
     if not skip:

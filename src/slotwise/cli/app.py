@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TextIO, cast
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
-from slotwise.base.errors import InputError, UserError, one_line, shortened, shown
+from slotwise.base.errors import InputError, UserError, nearest_names, one_line, shortened, shown
 from slotwise.base.extras import IS_SMALL, importing, installed_version
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
@@ -144,6 +144,9 @@ def _usage_message(error: CycloptsError) -> str:
     message = " ".join(str(error).split()).partition(" Available commands:")[0]
     if isinstance(error, MissingArgumentError) and error.keyword is None:  # the flag itself is missing
         message = message.replace("requires an argument", "is required")
+    if isinstance(error, UnknownOptionError) and (flag := error.token.keyword):
+        flags = [name for argument in error.argument_collection for name in argument.names]
+        message = f"unknown option {shown(flag)}{nearest_names(flag, flags)}"
     if isinstance(error, UnusedCliTokensError):
         message = f"unexpected argument: {shown(' '.join(error.unused_tokens or ()))}"
     return f"{shortened(message.rstrip('.'), 400)} (see {chain} --help)"

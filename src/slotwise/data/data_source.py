@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from slotwise.base.errors import InputError, UserError
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import user_errors
 from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
@@ -208,13 +208,9 @@ class PartitionedData(DataSource):
         divide = loaded(self.partition)
         if isinstance(divide, Partition):
             return divide(dataset, devices, draw)
-        try:
+        with user_errors(f"partition {self.partition_name} failed"):
             divided = divide(dataset, devices, draw)
             rows = tuple(rows_of(divided, dataset, devices) if is_partitioner(divided) else divided)
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise UserError(f"partition {self.partition_name} failed: {describe_error(error)}") from error
         if len(rows) != devices:
             found = f"the rows of {len(rows)} devices, must be those of {devices}"
             raise UserError(f"partition {self.partition_name} returned {found}")

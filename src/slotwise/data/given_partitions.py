@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.base.errors import InputError, UserError
+from slotwise.base.errors import InputError
 from slotwise.base.extras import require
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import user_errors
 from slotwise.data.dataset import Dataset
 from slotwise.data.label_divisions import Rows
 from slotwise.data.partitions import Partition
@@ -94,13 +94,11 @@ class FromPartitioner(Partition):
 def rows_of(partitioner: Any, dataset: Dataset, devices: int) -> tuple[Rows, ...]:
     """Return the rows that a partitioner object gives each device; it stays as it is."""
     table, name = _columns(dataset), type(partitioner).__name__
-    try:
+    with user_errors(f"partition {name} failed"):
         own = copy.deepcopy(partitioner)
         own.dataset = table
         count = int(own.num_partitions)
         parts = [own.load_partition(number).select_columns(_ROW)[:][_ROW] for number in range(count)]
-    except Exception as error:  # its errors are of many kinds
-        raise UserError(f"partition {name} failed: {describe_error(error)}") from error
     if count != devices:
         raise InputError("devices", devices, f"{count}, as the {name} has partitions")
     return tuple(np.asarray(rows, np.int32) for rows in parts)

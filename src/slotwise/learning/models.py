@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from slotwise.base.errors import InputError, UserError
+from slotwise.base.errors import InputError
 from slotwise.base.extras import MODELS, require
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import user_errors
 from slotwise.learning.networks import NETWORK, Cnn, Network
 from slotwise.options import Choice, Either, Range, UserFunction, loaded
 from slotwise.options.checks import LARGEST_SEED, Value
@@ -115,12 +115,8 @@ class OwnTask(Model):
         from slotwise.learning.checked_task import CheckedTask  # noqa: PLC0415  (a plan needs no task)
 
         name, make_task = self.task.name, loaded(self.task)
-        try:
+        with user_errors(f"task {name} failed"):
             return CheckedTask(name, make_task(config))
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise UserError(f"task {name} failed: {describe_error(error)}") from error
 
 
 MODEL = Either((NetworkModel, *MODELS, OwnTask))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
 from slotwise.base.frozen import read_only
-from slotwise.base.user_code import describe_error, describe_value
+from slotwise.base.user_code import describe_value, user_errors
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import DeviceState, Evaluation, Task, TaskWrapper, bare_task
 from slotwise.options import Choice, Either, loaded
@@ -72,12 +72,8 @@ class Measured(TaskWrapper):
 
     def _measure(self, model: Vector) -> dict[str, float]:
         metric = loaded(self._metric)  # here, and not before: a worker imports it by its name
-        try:
+        with user_errors(f"own_metric {self._name}"):
             value = metric(read_only(model), bare_task(self.task))
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise UserError(f"own_metric {self._name}: {describe_error(error)}") from error
         numbers = value if isinstance(value, Mapping) else {self._name.rpartition(":")[2]: value}
         try:
             return {name: float(number) for name, number in numbers.items()}

@@ -10,9 +10,8 @@ from typing import get_args
 
 import numpy as np
 
-from slotwise.base.errors import InputError
 from slotwise.runs import RunConfig
-from slotwise.schedule import Delay, Schedule, Timeline, refuse_too_many_uplinks
+from slotwise.schedule import Delay, NoRoundError, Schedule, Timeline
 
 SIXTEENTHS = 16
 
@@ -106,13 +105,16 @@ class Field:
 
 
 def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) -> Field:
-    """Return every schedule with every group size, each run once; an InputError if no round ends in time."""
+    """Return every schedule with every group size, each run once; a NoRoundError if no round ends."""
     found: dict[tuple[str, ...], Candidate] = {}
     left_out: list[LeftOut] = []
+    no_round = NoRoundError("deadline", base.deadline, "long enough for a round to end within it")
     for group_size in group_sizes:
         for schedule in get_args(Schedule):
-            candidate = _candidate(base, schedule, group_size, seeds)
-            if candidate is None:
+            try:
+                candidate = _candidate(base, schedule, group_size, seeds)
+            except NoRoundError as error:
+                no_round = error
                 left_out.append(LeftOut(f"{schedule} S={group_size}", "no round ends by the deadline"))
                 continue
             # With a free delay of 0, or with S = N, schedules coincide; the first name is kept.
@@ -120,22 +122,15 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
             if twin is not candidate:
                 left_out.append(LeftOut(candidate.label, f"the same run as {twin.label}"))
     if not found:
-        raise InputError("deadline", base.deadline, "long enough for a round to end within it")
+        raise no_round
     return Field(tuple(found.values()), tuple(left_out))
 
 
-def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate | None:
-    """Return a candidate; None if no round ends in time."""
+def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate:
+    """Return a candidate; a NoRoundError if no round ends in time."""
     runs = [with_schedule(base, schedule, size, seed) for seed in seeds]
-    # Before the simulation: there, an error about the deadline means that no round ends in time.
-    refuse_too_many_uplinks(runs[0].channel, None, runs[0].make_fleet(), runs[0].simulator)
     by_chance = runs[0].schedule_depends_on_seed
-    try:
-        timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]
-    except InputError as error:
-        if error.parameter != "deadline":
-            raise
-        return None
+    timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]
     prospects = []
     slots = [slot_after(base.deadline, sixteenths) for sixteenths in range(SIXTEENTHS + 1)]
     for timeline in timelines:

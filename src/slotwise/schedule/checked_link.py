@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import describe_error, describe_value
+from slotwise.base.user_code import describe_error, describe_value, user_errors
 from slotwise.options import Choice, loaded
 from slotwise.options.checks import LARGEST
 from slotwise.scenario import Scenario
@@ -33,12 +33,8 @@ def own_link(choice: Choice, function: Any, scenario: Scenario, seed: int) -> Li
         UserError: the function fails, or does not return a `Link`.
     """
     make_link, name = loaded(function), choice.name_of(function)
-    try:
+    with user_errors(f"{choice.option} {name}"):
         link = make_link(scenario, seed)
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UserError(f"{choice.option} {name}: {describe_error(error)}") from error
     return checked_link(link, scenario.devices)
 
 

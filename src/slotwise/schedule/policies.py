@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import user_errors
 from slotwise.fleet import Fleet
 from slotwise.options import Choice, Derived, UserFunction, loaded
 from slotwise.options.checks import LARGEST_SEED, Value, whole
@@ -232,12 +232,8 @@ def ready_policy(policy: Policy | UserFunction, seed: int = 0) -> Policy:
     if isinstance(policy, Policy):
         return policy.ready(seed)
     make_policy, name = loaded(policy), POLICY.name_of(policy)
-    try:
+    with user_errors(f"schedule {name}"):
         made = make_policy(seed)
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UserError(f"schedule {name}: {describe_error(error)}") from error
     if not isinstance(made, Policy):
         raise UserError(f"schedule {name}: returned {type(made).__name__}, not a Policy")
     return made.ready()

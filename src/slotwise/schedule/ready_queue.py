@@ -7,6 +7,7 @@ choice are compared in compiled code. `queue_of` chooses; a selection of the use
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Set
 from heapq import heapify, heappop, heappush
@@ -149,7 +150,7 @@ class _RoundRobin(ReadyQueue):
         del self._heap[bisect_left(self._heap, device)]
 
 
-class _Compared(ReadyQueue):
+class _Compared(ReadyQueue, ABC):
     """All that wait are compared at every choice, in compiled code; ties go to the lower index."""
 
     def __init__(self, devices: int) -> None:
@@ -169,9 +170,9 @@ class _Compared(ReadyQueue):
     def _drop(self, device: int) -> None:
         self._ready[device - 1] = False
 
+    @abstractmethod
     def _best(self, now: Instant) -> int:
         """Return the entry of the device that is chosen."""
-        raise NotImplementedError
 
 
 class _Random(_Compared):

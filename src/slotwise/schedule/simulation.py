@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 from slotwise.base.errors import ConflictError, InputError
+from slotwise.base.user_code import user_errors
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.options import allowed_names, choose
 from slotwise.options.checks import LARGEST_SEED, whole
@@ -88,11 +89,23 @@ def timeline_of(
     rounds: int | None = None,
     event_by_event: bool = False,
 ) -> Timeline:
-    """Return the timeline of values (`case_of`); it is empty if no round ends by the deadline."""
+    """Return the timeline of values (`case_of`); it is empty if no round ends by the deadline.
+
+    Raises:
+        UserError: the policy, the selection or the link is the user's own, and fails.
+    """
     scenario.check_horizon(rounds)
     _refuse_unseen_channel(policy, link)
     refuse_too_many_blocks(scenario, rounds, link)
     simulator = Simulator.EVENTS if event_by_event else simulator_of(scenario, policy, fleet, link)
+    with user_errors(f"schedule {policy.name}", anywhere=False):
+        return _simulated(simulator, scenario, policy, fleet, link, rounds)
+
+
+def _simulated(
+    simulator: Simulator, scenario: Scenario, policy: Policy, fleet: Fleet, link: Link, rounds: int | None
+) -> Timeline:
+    """Return the timeline that a simulator makes."""
     if simulator is Simulator.BATCHES:
         delivery = bound_delivery(policy, scenario, fleet, rounds)
         if hasattr(delivery, "batches"):  # otherwise it is that of a user's subclass

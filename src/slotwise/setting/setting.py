@@ -302,7 +302,8 @@ class Setting(Value):
 
     def message_bits(self) -> tuple[int, int]:
         """Return the bits of an update and of a model; a setting alone has no model that says them."""
-        raise MissingError("radio_bits", "given: nothing is trained here")
+        missing = "radio_broadcast_bits" if getattr(self.link, "bits", None) else "radio_bits"
+        raise MissingError(missing, "given: nothing is trained here")
 
     @property
     def update_bits(self) -> int | None:
