@@ -1,4 +1,4 @@
-"""What all observers have in common, and several observers as one.
+"""BaseObserver: the part that all observers share, and several observers as one.
 
 A package that reports progress declares its own callbacks beside the code that calls them: a training
 (`learning.engine`), a run (`runs.session`, the public `Observer`), a batch (`batch.job`), a search

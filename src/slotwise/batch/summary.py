@@ -29,7 +29,7 @@ BY = {"loss": "final loss", "accuracy": "final accuracy", "target": "slots to th
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Value):
-    """What a table for papers shows.
+    """Rows, columns and format of a table for papers.
 
     Attributes:
         columns: Statistics, such as final_loss, rounds or final_test_loss. Default: final loss and accuracy.
@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
     @property
     def diverged(self) -> int:
-        """How many seeds diverged."""
+        """Number of seeds that diverged."""
         return sum(outcome.status == "diverged" for outcome in self.outcomes)
 
 

@@ -114,8 +114,8 @@ class PartitionedData(DataSource):
         data: Data set: mnist, fashion-mnist, cifar10, cifar100, emnist, femnist, shakespeare, or hf:NAME, any
             classification set of images or of a table on the Hugging Face Hub.
         partition: Samples that a device holds: one-label (in the paper, samples of one label each), k-labels,
-            dirichlet (proportions of each device), iid, shards, pathological (k labels, every label with
-            somebody), dirichlet-per-class (proportions of each label), natural (those of one owner, such as
+            dirichlet (proportions of each device), iid, shards, pathological (k labels, every label with a
+            device), dirichlet-per-class (proportions of each label), natural (those of one owner, such as
             the writer), or your own module:function.
         input_scale: Pixels standardised by the data set's mean and deviation, or scaled to 0..1.
         data_seed: Random seed of the partition. Default: that of the run.

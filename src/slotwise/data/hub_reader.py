@@ -194,7 +194,7 @@ def _labels(
     elif values[0].ndim == 1 and values[0].dtype.kind in "biuU":
         names = sorted(set(values[0].tolist()))
     else:
-        raise InputError("label_column", column, f"one of whole numbers or words of {hub.title}")
+        raise InputError("label_column", column, f"a column of {hub.title} with whole numbers or words")
     numbers = {name: number for number, name in enumerate(names)}
     for found in values:
         if unknown := set(found.tolist()) - numbers.keys():

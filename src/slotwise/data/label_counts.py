@@ -16,7 +16,7 @@ from slotwise.data.dataset import DataError, Dataset
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelCounts(FrozenArrays, Displayable):
-    """How many samples of each label each device holds: label × device, as papers draw a partition.
+    """Numbers of samples, label × device, as papers draw a partition.
 
     `plot` draws it, `to_pandas` makes a table.
 

@@ -112,7 +112,7 @@ def shards(
 def pathological(
     labels: Labels, devices: int, generator: Generator, labels_per_device: int = 2
 ) -> tuple[Rows, ...]:
-    """Give each device `labels_per_device` labels so that somebody holds each, and divide all samples.
+    """Give each device `labels_per_device` labels so that each is held, and divide all samples.
 
     After Li, Diao, Chen and He (2022), "Federated learning on non-IID data silos: an experimental study",
     where it is written #C=k: the first label of devices 1, 2, … is the first, second, … label, in turns, and

@@ -35,7 +35,7 @@ from slotwise.options.checks import Value
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(Value, ABC):
-    """A built-in partition."""
+    """Base class of the built-in partitions."""
 
     @abstractmethod
     def __call__(self, dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:
@@ -107,7 +107,7 @@ class KLabels(ByLabel):
     """Each device holds samples of a few labels, drawn at random, equally many of each.
 
     The 2-class non-IID data of Zhao, Li, Lai, Suda, Civin and Chandra (2018), "Federated learning with
-    non-IID data". Some labels may be with nobody; in `Pathological` none is.
+    non-IID data". Some labels may be held by no device; in `Pathological` each is held.
 
     Attributes:
         labels_per_device: Labels of each device.
@@ -188,7 +188,7 @@ class Shards(AllDivided):
 
 @dataclass(frozen=True, kw_only=True)
 class Pathological(AllDivided):
-    """Each device holds a few labels, every label is held by somebody, and all samples are used.
+    """Each device holds a few labels, every label is held by a device, and all samples are used.
 
     Quantity-based label imbalance, #C=k, of Li, Diao, Chen and He (2022), "Federated learning on non-IID data
     silos: an experimental study".

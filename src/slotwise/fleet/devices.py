@@ -184,7 +184,7 @@ class ListedAbsences(_Part):
         object.__setattr__(self, "absences", tuple(map(_absence, self.absences)))
 
     def absences_in(self, scenario: Scenario, seed: int) -> tuple[Absence, ...]:  # noqa: ARG002
-        """Return all absences."""
+        """Return the absences as they are listed."""
         return tuple(Absence(*absence) for absence in self.absences)
 
 
@@ -392,7 +392,7 @@ BatteryOptions = Annotated[
 @flat
 @dataclass(frozen=True, kw_only=True)
 class Devices(_Part):
-    """How devices differ; by default all are equal and without faults.
+    """Differences between devices; by default all are equal and without faults.
 
     Attributes:
         compute_changes: (slot, compute slots) of later trainings, those whose model is complete in that slot

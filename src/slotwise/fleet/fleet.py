@@ -109,7 +109,7 @@ class Fleet:
     def equal(cls, scenario: Scenario) -> Fleet:
         """Return the devices of the paper: all equal and without faults.
 
-        It holds three numbers. The slots are listed device by device when somebody asks for them: for a
+        It holds three numbers. The slots are listed device by device when they are asked for: for a
         million devices that takes longer than to simulate some rounds.
         """
         fleet = object.__new__(cls)

@@ -26,7 +26,7 @@ Count = Annotated[int, Range(least=1, most=LARGEST)]
 
 
 class Batching(Value, ABC):
-    """How many batches a local training has, and which samples are in each.
+    """Number of batches of a local training, and the samples in each.
 
     Attributes:
         option: The option that says how long a local training is.

@@ -161,7 +161,7 @@ class Constant:
     """The step size does not decay."""
 
     def factor(self, start: TrainingStart) -> float:  # noqa: ARG002
-        """Return 1."""
+        """Return 1: the step size stays the same."""
         return 1.0
 
 

@@ -41,7 +41,7 @@ class OwnMetric(Value):
     own_metric: Annotated[Any, METRIC]
 
     def check(self) -> None:
-        """Import the function."""
+        """Import the function, or refuse it."""
         loaded(self.own_metric)
 
     def measured(self, task: Task) -> Task:

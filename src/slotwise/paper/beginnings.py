@@ -77,7 +77,7 @@ class Beginning:
 
     @property
     def result(self) -> str:
-        """How it compares, in a word or two."""
+        """The comparison in a word or two."""
         if self.is_equal:
             return "equal"
         return "same curve" if self.agrees_until else "different"

@@ -18,14 +18,14 @@ from slotwise.report.curves import CurveFigure
 
 @dataclass(frozen=True)
 class StudyResults:
-    """What was requested, and the curves that there are."""
+    """The runs that were requested, and the curves that there are."""
 
     manifest: Manifest
     results: Results
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """Every requested run."""
+        """All runs that were requested."""
         return self.manifest.runs()
 
     @cached_property

@@ -41,7 +41,7 @@ Loss = Callable[["Trial"], float | None]
 
 @dataclass(frozen=True)
 class Method:
-    """What is compared: a schedule with a group size, and what else is not the paper's case.
+    """A method that is compared: a schedule with a group size, and what else is not the paper's case.
 
     Attributes:
         name: Name in tables, figures and files.
@@ -81,7 +81,7 @@ class Trial(NamedTuple):
 
     @property
     def step(self) -> float:
-        """The step size."""
+        """The step size that the power stands for."""
         return step_size(self.power)
 
     @property

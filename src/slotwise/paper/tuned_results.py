@@ -1,4 +1,4 @@
-"""What the trained runs of the tuned study say of each method: pilots, chosen step, judged runs."""
+"""Results of each method of the tuned study, from its runs: pilots, chosen step, judged runs."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class RateAdaptive(RadioOptions):
 
     @property
     def needs_slot(self) -> bool:
-        """Always true: the slots of an uplink depend on how long one lasts."""
+        """True: the slots of an uplink depend on how long one lasts."""
         return True
 
     @property

@@ -115,7 +115,7 @@ class PlacementFile(StandsFor):
     path: Annotated[Path, FileName(), Named("placement_file")]
 
     def meant(self) -> ListedPlacement:
-        """Read the distances."""
+        """Read the distances from the file."""
         if not isinstance(self.path, str | Path):
             raise InputError("radio_placement_file", self.path, "the name of a CSV file")
         return ListedPlacement(distances_m=read_distances(Path(self.path)))

@@ -129,7 +129,7 @@ class SchemeTable(Value, Stepped):
         object.__setattr__(self, "schemes", tuple(pairs))
 
     def steps(self) -> Schemes:
-        """Return the schemes."""
+        """Return the schemes as they are listed."""
         return self.schemes
 
 
@@ -144,7 +144,7 @@ class SchemesFile(StandsFor):
     path: Annotated[Path, FileName(), Named("schemes_file")]
 
     def meant(self) -> SchemeTable:
-        """Read the schemes."""
+        """Read the schemes from the file."""
         if not isinstance(self.path, str | Path):
             raise InputError("radio_schemes_file", self.path, "the name of a CSV file")
         return SchemeTable(schemes=read_schemes(Path(self.path)))

@@ -59,7 +59,7 @@ class LineLook(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a curve is of: the schedule and the group size of its runs; empty and 0 if not known."""
+    """Schedule and group size of the runs of a curve; empty and 0 if not known."""
 
     schedule: str = ""
     group_size: int = 0

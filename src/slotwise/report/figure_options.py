@@ -25,7 +25,7 @@ Labels = Mapping[str, str] | Sequence[str]
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions(Value):
-    """What a figure of curves shows and how.
+    """Content and style of a figure of curves.
 
     Attributes:
         panel: all, or one panel alone: loss, accuracy or another metric; of a batch also final, the final

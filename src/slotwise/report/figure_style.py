@@ -38,7 +38,7 @@ class StyledFigure(Figure):
         }
 
     def draw(self, renderer: Any) -> None:
-        """Draw the figure."""
+        """Draw the figure with its own settings."""
         with mpl.rc_context(self.settings):
             super().draw(renderer)
 

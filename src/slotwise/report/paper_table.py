@@ -158,7 +158,7 @@ class PaperTable:
 
     @property
     def caption(self) -> str:
-        """What the table shows, in one line."""
+        """Description of the table in one line."""
         several = any(len(cell.values) > 1 for column in self.columns for cell in column.cells)
         seeds = f"{self.seeds[0][0]} seeds" if self._same_seeds else "the seeds"
         means = {
@@ -194,7 +194,7 @@ class PaperTable:
 
 
 class _Form(NamedTuple):
-    """How names, a mean ± its spread, and a mean with its range are written."""
+    """Functions that write names, a mean ± its spread, and a mean with its range."""
 
     text: Callable[[str], str]
     number: Callable[[str], str]

@@ -121,7 +121,7 @@ class SavedRun:
 
     @property
     def last(self) -> Point | None:
-        """The last evaluation."""
+        """The last evaluation; None if there is none."""
         return self.points[-1] if self.points else None
 
     @property

@@ -1,4 +1,4 @@
-"""Which fixed intentional delay costs nothing: of equal devices, and of unequal ones.
+"""The largest fixed intentional delay that costs nothing: of equal devices, and of unequal ones.
 
 **Equal devices.** Round ends are monotone in the delay, so the largest that costs nothing is bisected on the
 exact schedule (`automatic_delay`).

@@ -179,7 +179,7 @@ class IntentionalDelay(Value, Policy):
 
     @property
     def wait(self) -> Delay:
-        """The delay."""
+        """The delay that was chosen."""
         return self.delay
 
     @property

@@ -39,7 +39,7 @@ AT_ONCE = -1
 
 
 class Instant(NamedTuple):
-    """What a choice depends on beside the updates that wait."""
+    """The state that a choice depends on beside the updates that wait."""
 
     slot: int
     round: int

@@ -1,4 +1,4 @@
-"""Which simulator makes the timeline of a case, and how much it may be asked for.
+"""The choice of the simulator that makes the timeline of a case, and limits of sizes.
 
 All make the same timelines as the Scheduler driven event by event; the others are faster where they apply.
 """
@@ -36,7 +36,7 @@ class Simulator(Enum):
 
 
 def simulator_of(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -> Simulator:
-    """Return the fastest simulator of a case; nobody else decides it."""
+    """Return the fastest simulator of a case; it is decided here alone."""
     if not isinstance(link, FleetLink):
         return Simulator.FADING if _follows_fading(scenario, policy, fleet, link) else Simulator.EVENTS
     alike = policy.in_turn and policy.one_delay and not scenario.group_size_changes

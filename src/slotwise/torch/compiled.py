@@ -1,4 +1,4 @@
-"""Which torch modules the compiled kernels can train, and the task that does.
+"""The torch modules that the compiled kernels can train, and the task that does.
 
 A module is compiled if it is a chain of convolutions, pools and ReLUs, then dense layers, with dropout
 anywhere, as a ``Sequential`` or in the ``forward`` of a module that torch.fx can follow. What its layers say

@@ -101,7 +101,7 @@ class TrackioTracker(WandbTracker):
     library = "trackio"
 
     def connect(self) -> None:
-        """Import trackio."""
+        """Import the package trackio."""
         self._module = import_library("trackio")
 
     def _variables(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What both applications share: a guard that answers only requests of the page itself, and event streams.
+"""The guard of both applications, which answers only requests of the page itself, and event streams.
 
 A server on this machine can be reached by any web site that a browser on it shows. So the name of the host is
 checked (DNS rebinding), and requests that the browser says come from another site are refused.

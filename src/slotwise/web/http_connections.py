@@ -43,7 +43,7 @@ class TimedConnection(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
+        """Stop the timer of the connection."""
         self._stop()
         super().connection_lost(exc)
 

@@ -1,4 +1,4 @@
-"""Refusals of the explorer: which option is at fault, in the words of its page."""
+"""Refusals of the explorer: the option at fault, as its page names it."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class TrainingWorker(Background, Observer):
             self.tell({"event": "round", "round": round_number + 1})
 
     def evaluated(self, point: Point) -> None:
-        """Report an evaluation."""
+        """Report an evaluation to the page."""
         measured = {"slot": point.slot, "round": point.round, "loss": point.loss, "accuracy": point.accuracy}
         self.tell({"event": "point", **measured})
 

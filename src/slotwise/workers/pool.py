@@ -105,7 +105,7 @@ class Work(Generic[Result]):
         raise NotImplementedError
 
     def begin(self) -> bool:
-        """Return whether it is to be done: False if nobody wants the result any more."""
+        """Return whether it is to be done: False if the result is not wanted any more."""
         # Repeated work is running already, and a future can be set to running only once.
         return self.attempts > 0 or self.future.set_running_or_notify_cancel()
 

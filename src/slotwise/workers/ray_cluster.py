@@ -196,7 +196,7 @@ class RayWorker:
             self._cluster.ray.kill(self._actor)
 
     def close(self) -> None:
-        """End the actor."""
+        """End the actor on its node."""
         self._count(loaded=False)
         self.kill()
 

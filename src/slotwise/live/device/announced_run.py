@@ -1,4 +1,4 @@
-"""What a device takes from the announcement of a run: values of the options it trains by, and never code.
+"""The announced run as a device reads it: values of the options that it trains by, and never code.
 
 The table of options comes from the network. Only names on an allow-list are read, those of slotwise's own
 networks, data and local training; a file or a function is used if the device was started with it. Sizes

@@ -84,7 +84,7 @@ class ServerConfig(Value):
 
 @dataclass(frozen=True)
 class LivePlan:
-    """What a live server plays: a configuration without simulated faults, and its timeline."""
+    """The run that a live server plays: a configuration without simulated faults, and its timeline."""
 
     config: RunConfig
     timeline: Timeline

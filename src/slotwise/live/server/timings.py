@@ -1,4 +1,4 @@
-"""How long trainings and transfers of a live run took: for `slotwise calibrate`, and to give up in time."""
+"""Durations of trainings and transfers of a live run: for `slotwise calibrate`, and to give up in time."""
 
 from __future__ import annotations
 

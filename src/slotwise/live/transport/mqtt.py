@@ -36,7 +36,7 @@ NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 
 
 class ArrivalQueue:
-    """What has come in and is not read yet, in order.
+    """Messages that have come in and are not read yet, in order.
 
     Messages beyond `MOST_UNREAD` bytes are dropped, so that a flood cannot fill the memory: the sender is
     asked again for what counted, as after a lost connection.

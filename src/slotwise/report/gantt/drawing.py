@@ -1,4 +1,4 @@
-"""What a figure of a Gantt chart shows: looks, label sizes, the visible part; without a plotting library.
+"""Content of a figure of a Gantt chart: looks, label sizes, the visible part; without a plotting library.
 
 The colours can be told apart by red-green and blue-yellow blind readers, and by their lightness alone on a
 grey printer: dark, middle, light, lightest. Waiting for the channel is a thin bar instead of a fifth
