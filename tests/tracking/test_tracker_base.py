@@ -78,6 +78,10 @@ def test_without_a_receiver_of_notices_a_failure_is_a_warning(config: RunConfig,
         def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
             raise ConnectionError("no network")
 
+        def log(self, values: Mapping[str, float], slot: int) -> None: ...
+
+        def end(self, status: RunEnd) -> None: ...
+
     with pytest.warns(RuntimeWarning, match="no network"):
         run(config, tmp_path / "run", task=Toy(), observer=Failing())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,16 +31,16 @@ from slotwise.workers import ATTEMPTS, Pool, ProcessWorker, Terms, Work, Worker,
 POLL_SECONDS = 0.2  # how often the observer is asked whether to stop
 
 
-class Executor:
+class Executor(ABC):
     """Trains the jobs of a batch. It can be used once."""
 
     checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS  # the default
 
+    @abstractmethod
     def train(
         self, folder: BatchFolder, jobs: Sequence[Job], checkpoint_every: float, observer: BatchObserver
     ) -> list[Failure]:
         """Train jobs in this order; tell the observer of each, which may ask to stop; return what failed."""
-        raise NotImplementedError
 
 
 class SerialExecutor(Executor):
@@ -89,13 +90,13 @@ class PoolExecutor(Executor):
         self.stopping = False
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
+    @abstractmethod
     def divide(self, jobs: int) -> tuple[int, list[int]]:
         """Divide the cores: return how many workers there are at most, and the threads of each job."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start_worker(self) -> Worker:
         """Start a worker for jobs; called from several threads."""
-        raise NotImplementedError
 
     @contextmanager
     def assigned(self, assignment: Assignment) -> Iterator[list[Any]]:

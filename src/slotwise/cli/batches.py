@@ -32,7 +32,7 @@ from slotwise.report.progress import BatchProgress
 from slotwise.report.tables import table_console
 
 if TYPE_CHECKING:
-    from slotwise.batch import BatchResults
+    from slotwise.batch import BatchResults, Failure
 
 FILE = Parameter(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds.")
 SWEEP_OUT = output("Folder of runs, tables and figure; created, or resumed.")
@@ -175,13 +175,7 @@ def reproduce(
         raise
     if made.skipped:
         print(f"skipped {len(made.skipped)} runs. {FETCH_CIFAR10}", file=sys.stderr)
-    for failure in made.failures:
-        print(f"{failure.run.name}: {failure.reason}", file=sys.stderr)
-    print(f"report: {made.report}")
-    if made.stopped:
-        print("interrupted; the same command resumes", file=sys.stderr)
-        return INTERRUPTED
-    return SOME_FAILED if made.failures else 0
+    return _ended(made.failures, f"report: {made.report}", stopped=made.stopped)
 
 
 def _tuned(names: Sequence[str], options: Mapping[str, Any], out: Path, *, quiet: bool) -> int:
@@ -196,10 +190,16 @@ def _tuned(names: Sequence[str], options: Mapping[str, Any], out: Path, *, quiet
             raise NoEffectError(name, value, f"for {TUNED}, whose seeds and slots are fixed")
     with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
         done = tune(out, workers=options.get(WORKERS.name), observer=progress)
-    for failure in done.failures:
+    page = write_page(done.path, done.histories)
+    return _ended(done.failures, f"page: {page}", stopped=stop.requested)
+
+
+def _ended(failures: Sequence[Failure], made: str, *, stopped: bool) -> int:
+    """Print the runs that failed and what was made; return the exit code."""
+    for failure in failures:
         print(f"{failure.run.name}: {failure.reason}", file=sys.stderr)
-    print(f"page: {write_page(done.path, done.histories)}")
-    if stop.requested:
+    print(made)
+    if stopped:
         print("interrupted; the same command resumes", file=sys.stderr)
         return INTERRUPTED
-    return SOME_FAILED if done.failures else 0
+    return SOME_FAILED if failures else 0

@@ -431,11 +431,6 @@ class Devices(_Part):
         return any((self.losses.uplink_loss, *self.losses.device_uplink_loss))
 
     @property
-    def has_batteries(self) -> bool:
-        """True if devices have batteries."""
-        return not isinstance(self.batteries, NoBatteries)
-
-    @property
     def pays_for_sending(self) -> bool:
         """True if devices have batteries that pay for uplinks."""
         return not isinstance(self.batteries, NoBatteries) and any(self.batteries.sending)

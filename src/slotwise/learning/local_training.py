@@ -31,6 +31,7 @@ from slotwise.options import NoFlag, OrText, Range, flat
 from slotwise.options.checks import LARGEST_SEED, Value
 from slotwise.scenario import checked_changes, parse_sizes
 
+PLAIN_SGD = Sgd()
 POSITION = 8  # bytes of a sample's position in a batch
 LocalUpdate = Literal["sum", "mean"]
 
@@ -110,7 +111,7 @@ class LocalTraining(Value):
     @property
     def is_plain_sgd(self) -> bool:
         """True if a step is w ← w − eta·g: without momentum, penalties, clipping or a step of the user."""
-        return bool(self.optimizer == Sgd())
+        return bool(self.optimizer == PLAIN_SGD)
 
     @property
     def local_step(self) -> str | None:

@@ -159,7 +159,7 @@ def _encode(history: History) -> bytes:
         more |= {f"{DEVICE_STATE}{device}.{name}": array for name, array in state.items()}
     for name, (column, kind) in zip(POINT_ARRAYS, COLUMNS.items(), strict=True):
         more[name] = np.array([getattr(point, column) for point in history.points], dtype=kind)
-    for name in metric_names(point.metrics for point in history.points):
+    for name in metric_names([point.metrics for point in history.points]):
         more[METRIC + name] = np.array([p.metrics.get(name, np.nan) for p in history.points])
     np.savez(
         buffer,

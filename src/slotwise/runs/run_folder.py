@@ -194,7 +194,7 @@ class RunFolder:
 
     def write_points(self, points: Sequence[Point]) -> None:
         """Write history.csv, one line an evaluation."""
-        names = metric_names(point.metrics for point in points)
+        names = metric_names([point.metrics for point in points])
         rows = [(*point[:-1], *(point.metrics.get(name, nan) for name in names)) for point in points]
         write_csv(self.path / "history.csv", (*COLUMNS, *names), rows)
 

@@ -11,6 +11,7 @@ checkpoint that the tracker has not seen are logged first.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -38,7 +39,7 @@ PROJECT = "slotwise"
 Notify = Callable[[str], None]
 
 
-class Tracker(Observer):
+class Tracker(Observer, ABC):
     """Base class of the trackers; subclasses write to one library.
 
     Args:
@@ -73,17 +74,17 @@ class Tracker(Observer):
     def connect(self) -> None:
         """Import the library, and refuse what it cannot do before anything is written."""
 
+    @abstractmethod
     def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
         """Begin or continue the run of the library; return the slot of the last point that it has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def log(self, values: Mapping[str, float], slot: int) -> None:
         """Log the values of one point."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, status: RunEnd) -> None:
         """Write what is left and end the run of the library."""
-        raise NotImplementedError
 
     # Callbacks
 

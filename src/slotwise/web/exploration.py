@@ -175,13 +175,9 @@ def frame(timeline: Timeline) -> dict[str, Any]:
     """
     scenario = timeline.scenario
     uplinks = -(-scenario.devices // scenario.sub_channels)
-    usual = 2 * (_compute_slots(timeline) + scenario.link_slots * (uplinks + 1))
+    usual = 2 * (int(np.mean(timeline.fleet.compute_slots)) + scenario.link_slots * (uplinks + 1))
     first = min(timeline.last_slot, usual, 800)
     return {"last": timeline.last_slot, "devices": scenario.devices, "first": first}
-
-
-def _compute_slots(timeline: Timeline) -> int:
-    return int(np.mean(timeline.fleet.compute_slots))
 
 
 def part(
@@ -214,7 +210,7 @@ def part(
 def forms(config: RunConfig, given: Mapping[str, Any]) -> dict[str, str]:
     """Return the configuration as a command, as TOML and as Python, each complete by itself."""
     options = shown_options(config, given)
-    flags = [part for name, value in options.items() for part in (_flag(name), str(value))]
+    flags = [part for name, value in options.items() for part in ("--" + name.replace("_", "-"), str(value))]
     toml = "".join(f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in options.items())
     table = "".join(f"    {name!r}: {value!r},\n".replace("'", '"') for name, value in options.items())
     python = (
@@ -234,10 +230,6 @@ def shown_options(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]
     if config.channel.group_size_changes:
         table["group_size"] = config.channel.group_size_text
     return {name: table[name] for name in names}
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def uplinks_csv(timeline: Timeline) -> str:

@@ -6,6 +6,7 @@ Work of a worker that is lost is repeated by another, which is possible because 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -123,7 +124,7 @@ class _Evaluating(Work[Evaluation]):
         return f"the evaluation of model {self._round}"
 
 
-class RemoteWorkers:
+class RemoteWorkers(ABC):
     """A number of workers outside of this process that hold the task; ``start`` starts one.
 
     They have methods `train` and `evaluate`, which return what a `TaskWorker` does.
@@ -152,11 +153,11 @@ class RemoteWorkers:
         self.pool.add(work)
         return work.future
 
+    @abstractmethod
     def drop(self, rounds: Collection[int]) -> None:
         """Forget these models: no training that starts from them is left."""
-        raise NotImplementedError
 
-    def end_trainings(self) -> None:
+    def end_trainings(self) -> None:  # noqa: B027
         """Do nothing: trainings that are started together take a few milliseconds."""
 
     def close(self) -> None:
