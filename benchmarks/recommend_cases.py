@@ -31,9 +31,8 @@ from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.jobs import run_jobs, unfinished
 from slotwise.learning import Point
 from slotwise.recommendation.answer import Recommendation
-from slotwise.recommendation.candidates import identity_of
+from slotwise.recommendation.candidates import Curve, Pilot, Trainer, identity_of
 from slotwise.recommendation.elimination import Question, Search
-from slotwise.recommendation.pilots import Curve, Pilot, Trainer
 from slotwise.runs import RunConfig, RunFolder
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from slotwise.base.signals import stop_on_signals
+from slotwise.base.observer import stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

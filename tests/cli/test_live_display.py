@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from slotwise.base.signals import Stop
+from slotwise.base.observer import Stop
 from slotwise.cli.serve import LiveDisplay
 from slotwise.live.server.events import EventLog
 from slotwise.live.server.inbox import READY_TWICE

@@ -5,8 +5,8 @@ import pytest
 
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.answer_text import draw_pilots
+from slotwise.recommendation.candidates import FolderTrainer, begin, pilot_folder
 from slotwise.recommendation.elimination import Search
-from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.recommendation.search import toml_of
 from slotwise.runs import RunConfig, read_toml
 

@@ -11,9 +11,9 @@ from slotwise.learning import Point
 from slotwise.recommendation import elimination
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.answer_text import draw_pilots, headings, row, sentences
+from slotwise.recommendation.candidates import Curve, Pilot
 from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, Target
-from slotwise.recommendation.pilots import Curve, Pilot
 from slotwise.schedule.costs import Powers
 
 Ask = Callable[..., Question]

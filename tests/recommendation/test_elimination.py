@@ -7,9 +7,8 @@ import pytest
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.learning import Point
-from slotwise.recommendation.candidates import Candidate
+from slotwise.recommendation.candidates import Candidate, Curve, Pilot
 from slotwise.recommendation.elimination import Finding, Question, Search
-from slotwise.recommendation.pilots import Curve, Pilot
 
 Ask = Callable[..., Question]
 Loss = Callable[[str, int, float], float]  # of a run, a seed and a slot as a part of the deadline

@@ -4,8 +4,8 @@ import pytest
 
 from slotwise.base.errors import InputError
 from slotwise.learning import Point
+from slotwise.recommendation.candidates import Curve
 from slotwise.recommendation.metric import DIVERGED, Metric, MetricName, Target
-from slotwise.recommendation.pilots import Curve
 from slotwise.runs import RunConfig
 from slotwise.schedule.costs import Powers, joules, usage_until
 

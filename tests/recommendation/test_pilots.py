@@ -9,7 +9,7 @@ from slotwise.base.errors import UserError
 from slotwise.batch.executors import SerialExecutor
 from slotwise.batch.job import Job, Run
 from slotwise.batch.jobs import run_jobs
-from slotwise.recommendation.pilots import FolderTrainer, Pilot, pilot_folder
+from slotwise.recommendation.candidates import FolderTrainer, Pilot, pilot_folder
 from slotwise.runs import RunConfig, RunFolder, run
 
 from .conftest import Pulling, Tasks

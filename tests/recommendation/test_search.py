@@ -12,9 +12,9 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.batch.job import BatchObserver
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.candidates import FolderTrainer, Stopped, begin, pilot_folder
 from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, Target
-from slotwise.recommendation.pilots import FolderTrainer, Stopped, begin, pilot_folder
 from slotwise.recommendation.search import _group_sizes, recommend
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule.costs import Powers
@@ -209,7 +209,9 @@ def test_only_group_sizes_that_the_rule_allows_are_candidates() -> None:
 def test_the_slot_of_a_cpu_gives_the_joules_also_without_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slotwise.recommendation.pilots.TaskCache.make", lambda _, config: Pulling(config))
+    monkeypatch.setattr(
+        "slotwise.recommendation.candidates.TaskCache.make", lambda _, config: Pulling(config)
+    )
     options = {"devices": 6, "group_size": 1, "deadline": 320, "local_steps": 1, "batch_size": 4}
     cpu = {"cycles_per_sample": 2e6, "cpu_ghz": 1.0, "cpu_slot_ms": 2.0}
     plain = RunConfig.from_options({**options, "compute_slots": 4})

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.base.observer import Observers
-from slotwise.base.signals import Stop
+from slotwise.base.observer import Observers, Stop
 from slotwise.batch import BatchObserver, BatchSpec, Job, JobProgress, Run, run_batch
 from slotwise.learning import Evaluation, History, Point, TrainingStart, train
 from slotwise.report.progress import (

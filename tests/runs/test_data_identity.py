@@ -1,7 +1,7 @@
 import pytest
 
 from slotwise.base.errors import UserError
-from slotwise.runs.data_identity import DataUse, changed_sources, refuse_mixed_data
+from slotwise.runs.device_data import DataUse, changed_sources, refuse_mixed_data
 
 
 def test_only_hashes_of_one_source_are_compared() -> None:

@@ -1,4 +1,4 @@
-"""BaseObserver: the part that all observers share, and several observers as one.
+"""Observers: the part that all share, several as one, and the request to stop that they pass on.
 
 A package that reports progress declares its own callbacks beside the code that calls them: a training
 (`learning.engine`), a run (`runs.session`, the public `Observer`), a batch (`batch.job`), a search
@@ -8,7 +8,11 @@ told what it has a callback for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
 from typing import Self, cast
 
 
@@ -56,3 +60,28 @@ class Observers(BaseObserver):
                     method(*arguments, **named)
 
         return tell
+
+
+@dataclass
+class Stop:
+    """Flag that the user has asked to stop early."""
+
+    requested: bool = False
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop with a checkpoint; the second interrupts."""
+    stop = Stop()
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stop.requested:
+            raise KeyboardInterrupt
+        stop.requested = True
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -17,7 +17,7 @@ from slotwise.batch.job import Run
 from slotwise.batch.specification import BatchSpec
 from slotwise.runs import RunFolder
 from slotwise.runs.config import RENAMED
-from slotwise.runs.data_identity import DataUse
+from slotwise.runs.device_data import DataUse
 
 FORMAT = 1
 

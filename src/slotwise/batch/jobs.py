@@ -21,7 +21,7 @@ from slotwise.batch.results import BatchResults
 from slotwise.batch.specification import BatchSpec
 from slotwise.data.dataset_cache import missing_notice
 from slotwise.learning.models import NetworkModel
-from slotwise.runs.data_identity import DataUse, refuse_mixed_data
+from slotwise.runs.device_data import DataUse, refuse_mixed_data
 from slotwise.runs.saved_run import COMPLETE
 from slotwise.runs.session import check_interval
 

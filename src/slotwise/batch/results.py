@@ -21,7 +21,7 @@ from slotwise.report.curves import CurveFigure, Spread
 from slotwise.report.figure_options import ALL, USUAL, FigureOptions, Labels, X, relabelled
 from slotwise.report.paper_table import PaperTable
 from slotwise.runs import RunConfig, SavedRun
-from slotwise.runs.data_identity import refuse_mixed_data
+from slotwise.runs.device_data import refuse_mixed_data
 from slotwise.runs.saved_run import COMPLETE, MeasuredPoint
 from slotwise.schedule.costs import Powers
 from slotwise.setting.slot_duration import slot_seconds_of_run

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.base.errors import InputError, NoEffectError, UserError
-from slotwise.base.signals import stop_on_signals
+from slotwise.base.observer import stop_on_signals
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
 from slotwise.cli.flags import (
     RAY_ADDRESS,

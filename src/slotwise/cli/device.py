@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from slotwise.base.errors import InputError
 from slotwise.base.extras import require
 from slotwise.base.machine import available_cores, refuse_too_many_processes
-from slotwise.base.signals import stop_on_signals
+from slotwise.base.observer import stop_on_signals
 from slotwise.cli import app
 from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number

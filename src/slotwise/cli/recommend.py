@@ -12,7 +12,7 @@ from rich.table import Table
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.files import load_toml
-from slotwise.base.signals import stop_on_signals
+from slotwise.base.observer import stop_on_signals
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import WORKERS, AsJson, Flag, Quiet, command, output, panel, run_flags
 from slotwise.options import declared, names_of
@@ -62,7 +62,7 @@ def recommend(
     Ctrl-C ends early with a checkpoint; the same command resumes.
     """
     # Imported here: other commands, and --help, do without.
-    from slotwise.recommendation.pilots import SEARCHED, Stopped  # noqa: PLC0415
+    from slotwise.recommendation.candidates import SEARCHED, Stopped  # noqa: PLC0415
     from slotwise.recommendation.search import recommend as search  # noqa: PLC0415
 
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}

@@ -40,7 +40,7 @@ from slotwise.report.plotting import (
 )
 from slotwise.report.tables import device_csv, run_as_dict, run_tables, table_console
 from slotwise.runs import SavedRun
-from slotwise.runs.data_identity import changed_data_text, changed_sources
+from slotwise.runs.device_data import changed_data_text, changed_sources
 from slotwise.runs.saved_run import has_run
 from slotwise.schedule.costs import Powers
 

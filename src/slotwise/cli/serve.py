@@ -16,8 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from slotwise.base.errors import MissingError, NoEffectError
-from slotwise.base.observer import BaseObserver, Observers
-from slotwise.base.signals import Stop, stop_on_signals
+from slotwise.base.observer import BaseObserver, Observers, Stop, stop_on_signals
 from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.learning import History, Point

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 from slotwise.base.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.base.machine import available_cores
-from slotwise.base.observer import BaseObserver, Observers
-from slotwise.base.signals import stop_on_signals
+from slotwise.base.observer import BaseObserver, Observers, stop_on_signals
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import (
     RAY_ADDRESS,

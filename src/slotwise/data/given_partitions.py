@@ -71,7 +71,7 @@ class GivenRows(Partition):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FromPartitioner(Partition):
-    """The rows that a partitioner object gives each device; it has `dataset`, `load_partition`, `num_partitions`.
+    """The rows that a partitioner object gives each device; it has `load_partition`, `num_partitions`.
 
     It gets a table with the labels under all names in `LABEL_COLUMNS`, and the owners, if they are known,
     under those in `OWNER_COLUMNS`. It draws from its own seed. A copy is used: it divides alike each time.

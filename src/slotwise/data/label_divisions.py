@@ -117,7 +117,7 @@ def pathological(
     After Li, Diao, Chen and He (2022), "Federated learning on non-IID data silos: an experimental study",
     where it is written #C=k: the first label of devices 1, 2, … is the first, second, … label, in turns, and
     the others are drawn. The samples of a label are divided evenly among the devices that have it. With fewer
-    devices than labels, labels that nobody has are drawn first.
+    devices than labels, labels that no device has are drawn first.
 
     Raises:
         InputError: there are not that many labels or samples, or too few devices for every label.
@@ -143,7 +143,7 @@ def _every_label(devices: int, labels: int, each: int, generator: Generator) -> 
     """Return which labels a device holds, [devices, labels]: as many each, and every label somewhere."""
     holds = np.zeros((devices, labels), bool)
     holds[np.arange(devices), np.arange(devices) % labels] = True
-    # Places that are still free are few if there are few devices: they go to the labels that nobody has.
+    # Places that are still free are few if there are few devices: they go to the labels that no device has.
     missing = list(generator.permutation(np.arange(devices, labels))) if devices < labels else []
     for own in holds:
         while own.sum() < each:

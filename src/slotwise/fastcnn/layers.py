@@ -19,7 +19,7 @@ from slotwise.fastcnn.architecture import Architecture, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """What all layers have.
+    """Base class of the layers.
 
     Attributes:
         source: Number of the layer whose output it takes, from 0; -1 for the images.
@@ -145,7 +145,7 @@ class LayerNetwork:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """Number of classes that the layer tells apart."""
         return self.shapes[-1][0]
 
     @property

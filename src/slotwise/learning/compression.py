@@ -50,7 +50,7 @@ class NoCompression:
 
 @dataclass(frozen=True, kw_only=True)
 class Compressor(Value, ABC):
-    """What a device sends in place of an update.
+    """Base class of the compressors: an update is sent in a shorter form.
 
     Attributes:
         error_feedback: Add what is not sent to the device's next update.

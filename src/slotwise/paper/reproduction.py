@@ -21,7 +21,7 @@ from slotwise.batch.jobs import can_train, run_jobs, unfinished
 from slotwise.batch.specification import MOST_SEEDS
 from slotwise.options.checks import LARGEST, whole
 from slotwise.paper.experiments import PAPER, QUICK, QUICK_SEEDS, Experiment, all_runs, selected
-from slotwise.runs.data_identity import refuse_mixed_data
+from slotwise.runs.device_data import refuse_mixed_data
 from slotwise.schedule.costs import Powers
 
 LONGEST_BEGINNING = min(experiment.deadline for experiment in selected(PAPER, ["mnist"]))

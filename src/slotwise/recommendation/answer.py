@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.base.files import json_text
-from slotwise.recommendation.candidates import Candidate
+from slotwise.recommendation.candidates import Candidate, common_options
 from slotwise.recommendation.elimination import Finding
-from slotwise.recommendation.pilots import common_options
 from slotwise.runs import RunConfig
 
 

@@ -13,9 +13,17 @@ from functools import cached_property
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.observer import BaseObserver
 from slotwise.batch.job import BatchObserver, Run
-from slotwise.recommendation.candidates import SIXTEENTHS, Candidate, Field, field_of, slot_after
+from slotwise.recommendation.candidates import (
+    SIXTEENTHS,
+    Candidate,
+    Curve,
+    Field,
+    Pilot,
+    Trainer,
+    field_of,
+    slot_after,
+)
 from slotwise.recommendation.metric import DIVERGED, Metric, Score
-from slotwise.recommendation.pilots import Curve, Pilot, Trainer
 from slotwise.runs import RunConfig
 
 SMALL_GRID = 100_000  # SGD steps; a grid of at most so many is trained as a whole

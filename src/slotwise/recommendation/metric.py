@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from slotwise.base.errors import InputError, MissingError
 from slotwise.learning.target import Quantity, Target
 from slotwise.options.checks import checked
-from slotwise.recommendation.pilots import Curve
+from slotwise.recommendation.candidates import Curve
 from slotwise.report.number_text import loss_text
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_run import final_accuracy, final_loss

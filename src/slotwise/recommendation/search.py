@@ -19,9 +19,9 @@ from slotwise.learning.target import Target
 from slotwise.options import found_names, spread
 from slotwise.options.checks import whole
 from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.candidates import FolderTrainer, begin, pilot_folder
 from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, MetricName
-from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.runs import RunConfig
 from slotwise.schedule.costs import Powers
 from slotwise.setting.planning import divisors

@@ -19,8 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from slotwise.base.observer import BaseObserver, Observers
-from slotwise.base.signals import Stop
+from slotwise.base.observer import BaseObserver, Observers, Stop
 from slotwise.learning import History, Point
 from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import Observer, RunConfig, RunFolder

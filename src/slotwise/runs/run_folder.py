@@ -32,7 +32,7 @@ from slotwise.learning import History, Point
 from slotwise.learning.task import COLUMNS, metric_names
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
-from slotwise.runs.data_identity import DataUse, changed_sources
+from slotwise.runs.device_data import DataUse, changed_sources
 from slotwise.runs.saved_run import (
     COMPLETE,
     FORMAT,

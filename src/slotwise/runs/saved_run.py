@@ -20,7 +20,7 @@ from slotwise.learning import Point
 from slotwise.learning.batching import FixedSteps
 from slotwise.learning.task import COLUMNS, NO_METRICS, metric_names
 from slotwise.runs.config import RunConfig
-from slotwise.runs.data_identity import DataUse
+from slotwise.runs.device_data import DataUse
 from slotwise.runs.run_timeline import SavedSchedule, schedule_timeline
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Costs, Powers, joules

@@ -95,7 +95,7 @@ class _Chain:
         self.parameters += [f"{name}.{kind}" for kind, _ in layer.named_parameters(recurse=False)]
 
     def convolution(self, layer: nn.Conv2d, name: str) -> None:
-        """Append a convolution."""
+        """Append a convolution to the layers."""
         height, width = layer.kernel_size
         padding = layer.padding
         if padding == "same" and layer.stride == (1, 1):

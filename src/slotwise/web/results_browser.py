@@ -16,7 +16,7 @@ from slotwise.learning.task import metric_names
 from slotwise.options import declared
 from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.config import without_seeds
-from slotwise.runs.data_identity import changed_data_text, changed_sources
+from slotwise.runs.device_data import changed_data_text, changed_sources
 from slotwise.runs.saved_run import MALFORMED
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Powers

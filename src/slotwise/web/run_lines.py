@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from slotwise.report.colours import DASHES, Subject, line_looks
 from slotwise.report.curves import Line
 from slotwise.runs.config import is_seed, without_seeds
-from slotwise.runs.data_identity import DataUse
+from slotwise.runs.device_data import DataUse
 
 USUAL_COLUMNS = ("schedule", "group_size", "seed")
 SHOWN_DIGITS = 8  # of a hash, in a label

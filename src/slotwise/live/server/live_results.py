@@ -144,7 +144,7 @@ class Tally:
         self._sending = self._receiving = self._end = 0
 
     def add(self, one: Round) -> None:
-        """Count a round."""
+        """Count a completed round."""
         self._rounds, self._updates = self._rounds + 1, self._updates + len(one.uplinks)
         self._lost += len(one.lost)
         self._staleness += sum(k - version for k, _, version, _, _ in one.uplinks)

@@ -36,7 +36,7 @@ class Late(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One completed round."""
+    """One completed round of a live run."""
 
     start: int  # of its broadcast, and its end
     end: int
@@ -99,7 +99,7 @@ class RoundLog:
         self.starters = tuple(receivers)
 
     def add(self, one: Round) -> None:
-        """Append a round."""
+        """Append a round to the file."""
         line = one.line()
         self._pending += line
         self._length += len(line)
@@ -175,7 +175,7 @@ class RoundLog:
 
     @property
     def last(self) -> Round:
-        """The last round."""
+        """The last round in the file."""
         return self.recent[-1][1]
 
     def record(self) -> Record:
