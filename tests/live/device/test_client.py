@@ -9,7 +9,7 @@ from virtual_time import VirtualExecutor, run_virtual
 from live import TOPICS
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Label, decode, digest, encode
-from slotwise.live.transport import Connected, MemoryBroker
+from slotwise.live.transport import Connected, MemoryBroker, Message
 
 MODEL = Arithmetic().initial_model()
 
@@ -206,6 +206,19 @@ def test_a_device_without_a_part_in_a_run_says_nothing_when_it_reconnects():
         peer.device_channel.inbox.put_nowait(Connected(2))
         await peer.send(TOPICS.to_all("call"), Label("large"), devices="1")
         assert (await peer.receives("here")).label.run == "large"
+
+    with_device(scenario)
+
+
+@pytest.mark.parametrize(
+    ("run", "retained", "over"), [("run", False, True), ("later", True, True), ("later", False, False)]
+)
+def test_a_device_that_was_offline_learns_that_its_run_has_ended(run, retained, over):
+    async def scenario(peer):
+        ended = Message(TOPICS.to_all("end"), encode(Label(run)), retained)
+        peer.device_channel.inbox.put_nowait(ended)
+        await peer.clock.sleep(1.0)
+        assert peer.running.done() == over
 
     with_device(scenario)
 

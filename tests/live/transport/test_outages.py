@@ -1,13 +1,22 @@
 """Lines about a broker that cannot be used, or that is lost."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from aiomqtt import MqttCodeError, MqttError
 
+from slotwise.base.errors import UserError
 from slotwise.live.transport.broker import Broker
 from slotwise.live.transport.mqtt import rejection
-from slotwise.live.transport.outages import FIRST, LONGEST, LONGEST_REFUSED, Backoff, Outages
+from slotwise.live.transport.outages import (
+    FIRST,
+    LONGEST,
+    LONGEST_REFUSED,
+    Backoff,
+    Outages,
+    try_connecting,
+)
 
 BROKER = Broker("host", 1883)
 LOST, AGAIN = "connection to the broker lost; reconnecting", "connected again"
@@ -23,6 +32,47 @@ def test_a_broker_that_is_not_trusted_is_reported_with_the_trusted_certificates(
 
 def test_a_connection_that_only_failed_is_no_rejection():
     assert rejection(ConnectionRefusedError(), BROKER) is None
+
+
+class Clients:
+    """Makes clients whose handshakes are cut; the last one connects."""
+
+    def __init__(self, errors):
+        self._errors = list(errors)
+
+    def __call__(self, logger):
+        return self
+
+    async def __aenter__(self):
+        if self._errors:
+            raise self._errors.pop(0)
+
+    async def __aexit__(self, *_):
+        pass
+
+
+CERTIFIED = Broker("host", 8883, tls=True, certificate=Path("device.crt"))
+CUT = MqttError("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol")
+ALERT = MqttError("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(Backoff, "next", lambda *_: 0.0)
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_a_handshake_that_was_cut_is_tried_again_with_a_certificate_too():
+    noted = []
+    asyncio.run(try_connecting(Clients([CUT, CUT]), CERTIFIED, 60.0, noted.append))
+    assert len(noted) == 2
+
+
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize(("error", "timeout"), [(ALERT, 60.0), (CUT, 0.0)], ids=["alert", "for too long"])
+def test_a_certificate_that_is_rejected_is_reported(error, timeout):
+    with pytest.raises(UserError, match="certificate"):
+        asyncio.run(try_connecting(Clients([error] * 9), CERTIFIED, timeout, lambda _: None))
 
 
 def test_clients_that_lose_the_same_broker_report_it_once():

@@ -124,10 +124,10 @@ class Device:
             # A call may begin another run, so it is read before the run is compared.
             if kind == "call":
                 await self._take_call(frame)
+            elif kind == "end" and self._is_over(frame, retained=arrival.retained):
+                return
             elif frame.label.run != self._run_id:
                 self.ignored += 1
-            elif kind == "end":
-                return
             elif kind == "out":
                 self._take_exclusion(frame)
             elif kind == "incompatible":
@@ -142,6 +142,14 @@ class Device:
                     will = self.last_will(self._topics, self.number, self._boot)
                     await self._channel.publish(will.topic, will.payload)
                     self._decline_run(str(error))
+
+    def _is_over(self, frame: Frame, *, retained: bool) -> bool:
+        """Return whether the end of a run is that of this device's.
+
+        A channel has one run at a time, and its announcement removes the end of the one before. So the end
+        of another run that the broker has kept means that this device has missed that run and its own end.
+        """
+        return frame.label.run == self._run_id or (retained and self._task is not None)
 
     def _take_exclusion(self, frame: Frame) -> None:
         """Drop the work and wait: the server calls when the device may return."""

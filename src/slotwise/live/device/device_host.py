@@ -6,15 +6,16 @@ import asyncio
 import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from slotwise.base.daemon_threads import DaemonThreads
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.extras import MissingPackage
 from slotwise.base.machine import available_cores
+from slotwise.base.service_watchdog import watched_by_systemd
 from slotwise.base.user_code import load_function
 from slotwise.data.facts import DataName
 from slotwise.live.device.client import Device, NotUnderstood
@@ -154,11 +155,12 @@ async def _host(
     stopping = asyncio.create_task(stop.wait())
     waiting: set[asyncio.Task[Any]] = set(tasks)
     try:
-        while waiting and not stop.is_set():
-            done, _ = await asyncio.wait({*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done & waiting:
-                task.result()  # one device that fails ends all
-            waiting -= done
+        async with watched_by_systemd():
+            while waiting and not stop.is_set():
+                done, _ = await asyncio.wait({*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                for task in done & waiting:
+                    task.result()  # one device that fails ends all
+                waiting -= done
     finally:
         for task in (*tasks, stopping):
             task.cancel()
@@ -176,7 +178,8 @@ class _DeviceHost:
         self._topics, self._config, self._numbers, self._notice = topics, config, numbers, notice
         from slotwise.live.transport.outages import Outages  # noqa: PLC0415  (needs aiomqtt)
 
-        self.pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
+        # A training that never ends does not keep the process alive.
+        self.pool = DaemonThreads(workers, "device")
         self._outages, self._lock = Outages(notice), asyncio.Lock()
         self._noticed: set[str] = set()
         self._made: tuple[str, Task] | None = None

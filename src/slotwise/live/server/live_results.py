@@ -6,12 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise, zip_longest
 from math import isfinite
 from typing import Any
 
+from slotwise.base.daemon_threads import DaemonThreads
 from slotwise.base.files import write_atomically, write_document
 from slotwise.base.observer import BaseObserver
 from slotwise.learning import Point, Task
@@ -207,7 +207,7 @@ class Evaluator:
 
     async def run(self) -> None:
         """Evaluate the remembered models, without end."""
-        pool = ThreadPoolExecutor(1, thread_name_prefix="evaluate")
+        pool = DaemonThreads(1, "evaluate")  # one that never ends does not keep the server alive
         try:
             while True:
                 while self._state.unevaluated:
@@ -224,7 +224,7 @@ class Evaluator:
             if running.done():
                 running.result()
 
-    async def _evaluate(self, pool: ThreadPoolExecutor, version: int) -> None:
+    async def _evaluate(self, pool: DaemonThreads, version: int) -> None:
         evaluate, model = self._task.evaluate, self._state.unevaluated[version]
         found = await asyncio.get_running_loop().run_in_executor(pool, evaluate, model)
         if not isfinite(found.loss):

@@ -13,6 +13,7 @@ from typing import Any
 
 from slotwise.base.errors import ConflictError, UserError
 from slotwise.base.observer import BaseObserver
+from slotwise.base.service_watchdog import watched_by_systemd
 from slotwise.learning import Task
 from slotwise.live.clock import Clock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
@@ -145,6 +146,7 @@ class PreparedRun:
 
         folder, server, used = self.folder, self.server, self.login
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(watched_by_systemd())
             if used is None:
                 host, port = listen_address(server.listen)
                 used = await stack.enter_async_context(embedded_broker(port, host))

@@ -117,15 +117,22 @@ async def try_connecting(
             await entering
             await client.__aexit__(None, None, None)
         except (MqttError, ssl.SSLError) as error:
-            if why := rejection(error, broker):
+            why, late = rejection(error, broker), time.monotonic() >= until
+            # A connection that ends in the handshake may have been cut: only an alert is surely a rejection.
+            if why is not None and (late or not _may_be_cut(error)):
                 raise UserError(f"{broker}: {why}") from None
-            if time.monotonic() >= until:
+            if late:
                 raise UserError(f"cannot reach a broker at {broker} ({error})") from None
             notice(f"waiting for the broker at {broker} ({error})")
             pause = min(backoff.next(error, 0.0), max(0.0, until - time.monotonic()))
         else:
             return
         await asyncio.sleep(pause)
+
+
+def _may_be_cut(error: Exception) -> bool:
+    """Return whether the connection has ended without a word in the middle of a handshake."""
+    return "EOF occurred" in str(error)
 
 
 def rejection(error: Exception, broker: Broker) -> str | None:
@@ -135,7 +142,7 @@ def rejection(error: Exception, broker: Broker) -> str | None:
         return f"broker rejected the login: {error.rc}"
     # With TLS 1.3 a client is connected before the broker has checked its certificate. The refusal comes
     # afterwards, as an alert or only as the end of the connection.
-    alert_lost = broker.certificate is not None and "EOF occurred" in text
+    alert_lost = broker.certificate is not None and _may_be_cut(error)
     if "_ALERT_" in text or alert_lost:
         return f"broker rejected this client's certificate, or that it has none ({text})"
     if "certificate" in text.lower():
