@@ -90,8 +90,12 @@ class LiveApp:
         age, phase = time.monotonic() - snapshot.moment, snapshot.status.phase
         running = phase in ("waiting for devices", "running")
         # After the end there are no new snapshots, so their age says nothing.
-        healthy = phase != "diverged" and (not running or age < STALE_SECONDS)
-        return {"status": phase if healthy else f"{phase}, last heard {age:.0f} s ago"}, healthy
+        if phase == "diverged" or (running and age >= STALE_SECONDS):
+            return {"status": f"{phase}, last heard {age:.0f} s ago"}, False
+        if phase == "running" and snapshot.stalled_for:
+            devices = f"{snapshot.status.connected} devices connected"
+            return {"status": f"no round for {snapshot.stalled_for:.0f} s, {devices}"}, False
+        return {"status": phase}, True
 
 
 def metrics(snapshot: LiveSnapshot, age: float) -> str:
@@ -106,6 +110,7 @@ def _lines(snapshot: LiveSnapshot, age: float) -> Iterator[str]:
         "status_age_seconds": ("Seconds since the server has reported its state.", age),
         "rounds_planned": ("Rounds of the plan.", status.rounds),
         "slot": ("Last slot in which something happened.", status.slot),
+        "stalled_seconds": ("Seconds without a round, if unusually many, else 0.", snapshot.stalled_for),
         "devices_late": ("Devices that are late in this moment.", len(snapshot.overdue)),
     }
     counters = {

@@ -40,6 +40,7 @@ class LiveSnapshot:
         carried: What the channel carried in them.
         planned: What it was planned to carry.
         rates: Rounds and updates a minute; None before there are two moments to compare.
+        stalled_for: Seconds without a round, if they are unusually many; otherwise 0.
     """
 
     status: LiveStatus
@@ -54,6 +55,7 @@ class LiveSnapshot:
     carried: Sequence[Interval]
     planned: Sequence[Interval]
     rates: tuple[float, float] | None
+    stalled_for: float = 0.0
 
     def as_json(self) -> str:
         """Return the content of the page."""
@@ -105,6 +107,7 @@ class SnapshotMaker:
             carried=tuple(_intervals(view.carried(window.first))),
             planned=tuple(transfers(view.plan, window)),
             rates=self._rates(moment, status),
+            stalled_for=round(view.stalled_for(), 1),
         )
 
     def _rates(self, moment: float, status: LiveStatus) -> tuple[float, float] | None:

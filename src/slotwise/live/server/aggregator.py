@@ -155,7 +155,8 @@ class Aggregator:
         found = RoundNorms.of(rule_state, len(used))
         devices = [contribution.device for contribution in used]
         for device, (norm, bound) in self._state.health.note_norms(round_number, devices, found).items():
-            self._log.warning("clipped", device=device, round=round_number, norm=norm, bound=bound)
+            now, log = self._devices.clock.now(), self._log
+            log.repeated("warning", "clipped", now, device=device, round=round_number, norm=norm, bound=bound)
 
 
 class Rollback(NamedTuple):

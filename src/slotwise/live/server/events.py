@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from slotwise.live.server.rounds import RoundDriver
     from slotwise.live.server.state import LiveState
 
+REPEATED_INTERVAL = 60.0  # seconds between two lines about the same of a device
 MAX_DIFFERENT = 1000  # rejections that are logged; rejections.log has the others
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -82,11 +83,12 @@ class LiveObserver(Observer):
 
 
 class EventLog:
-    """Passes events to an observer; of equal rejections only the first."""
+    """Passes events to an observer; of equal ones of a device only the first, or one now and then."""
 
     def __init__(self, observer: BaseObserver | None = None) -> None:
         self._observer = LiveObserver.of(observer)
         self._rejections: set[tuple[str, str]] = set()
+        self._repeated: dict[tuple[str, int], tuple[float, int]] = {}  # when logged, and how many since
 
     def debug(self, event: str, **fields: Any) -> None:
         """Report a detail that only helps to find errors."""
@@ -103,6 +105,16 @@ class EventLog:
     def error(self, event: str, **fields: Any) -> None:
         """Report what stops the run or a device."""
         self._observer.logged(LogEvent("error", event, fields))
+
+    def repeated(self, level: Level, event: str, now: float, *, device: int, **fields: Any) -> None:
+        """Report what a device does again and again: the first time, then once a minute with the number."""
+        logged, unlogged = self._repeated.get((event, device), (-REPEATED_INTERVAL, 0))
+        if now - logged < REPEATED_INTERVAL:
+            self._repeated[event, device] = logged, unlogged + 1
+            return
+        self._repeated[event, device] = now, 0
+        more = {"times": unlogged + 1} if unlogged else {}
+        self._observer.logged(LogEvent(level, event, {"device": device, **fields, **more}))
 
     def rejected(self, topic: str, reason: str, detail: str = "", *, harmless: bool) -> None:
         """Report a rejected message, the first time that it is rejected on this topic for this reason."""
@@ -145,6 +157,10 @@ class LiveView:
     def overdue(self) -> list[int]:
         """Return the devices that are not ready in the slot in which the plan expects them."""
         return sorted(self._state.overdue)
+
+    def stalled_for(self) -> float:
+        """Return the seconds without a round, if they are unusually many; otherwise 0."""
+        return self._status.stalls.seconds()
 
     def points(self) -> Sequence[Point]:
         """Return all evaluations so far."""

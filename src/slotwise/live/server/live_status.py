@@ -26,6 +26,8 @@ INTERVAL = 2.0  # seconds between two versions of the file
 LiveEnd = Literal["finished", "interrupted", "diverged"]
 Phase = Literal["waiting for devices", "running", LiveEnd]
 DeviceState = Literal["computing", "ready", "sending", "waiting", "absent", "excluded"]
+SHORTEST_STALL = 60.0  # seconds without a round
+STALL_ROUNDS = 10  # usual rounds in which none ends
 HEARTBEAT = 30.0  # seconds after which the file is written again though nothing has changed
 SUMMARY_INTERVAL = 10.0  # seconds between two summaries that are logged as information; others are details
 
@@ -176,6 +178,42 @@ def _state_of(state: LiveState, number: int) -> DeviceState:
     return "ready" if state.assignments.is_ready(number) else "computing"
 
 
+class Stalls:
+    """Notices that a running run makes no progress: nobody is connected, or no round ends for long."""
+
+    def __init__(self, state: LiveState, clock: Clock) -> None:
+        self._state, self._clock, self.running = state, clock, False
+        self._round, self._since = -1, clock.now()
+        self._logged = False
+
+    def seconds(self) -> float:
+        """Return how long no round has ended, if that is a stall; otherwise 0."""
+        now, log = self._clock.now(), self._state.log
+        if not self.running or log.rounds != self._round:
+            self._round, self._since = log.rounds, now
+        waited = now - self._since
+        nobody = not self._state.presence.connected
+        return waited if waited > (SHORTEST_STALL if nobody else self._longest()) else 0.0
+
+    def _longest(self) -> float:
+        """Return the seconds without a round that are usual."""
+        recent = self._state.log.recent
+        if len(recent) < 2:
+            return SHORTEST_STALL * STALL_ROUNDS
+        usual = (recent[-1][1].seconds - recent[0][1].seconds) / (len(recent) - 1)
+        return max(SHORTEST_STALL, STALL_ROUNDS * usual)
+
+    def log_to(self, log: EventLog) -> None:
+        """Report that a stall has begun or ended."""
+        seconds = self.seconds()
+        if seconds and not self._logged:
+            connected = len(self._state.presence.connected)
+            log.warning("stalled", round=self._round, seconds=round(seconds, 1), connected=connected)
+        elif self._logged and not seconds:
+            log.warning("progresses", round=self._round)
+        self._logged = bool(seconds)
+
+
 class StatusWriter:
     """Writes the status of a run when it changes, and now and then, so that its age shows a dead server."""
 
@@ -187,12 +225,15 @@ class StatusWriter:
         self.phase: Phase = "waiting for devices"
         self._summarised: float | None = None
         self._writing, self._closed = threading.Lock(), False
+        self.stalls, self._log = Stalls(state, clock), EventLog(observer)
 
     async def run(self) -> None:
         """Write the file again and again, without end."""
         written: LiveStatus | None = None
         wrote = -HEARTBEAT
         while True:
+            self.stalls.running = self.phase == "running"
+            self.stalls.log_to(self._log)
             status, now = self._report(self._state), self._clock.now()
             if written is None or now - wrote >= HEARTBEAT or replace(status, time=written.time) != written:
                 await asyncio.to_thread(self._write, status)

@@ -114,7 +114,8 @@ class RoundDriver:
 
     def _note_late(self, device: int, round_number: int, what: str) -> None:
         self._late.append(Late(device, round_number, what))
-        self._devices.log.info("late", device=device, round=round_number, what=what)
+        now = self._clock.now()
+        self._devices.log.repeated("info", "late", now, device=device, round=round_number, what=what)
 
     async def _outcomes(self, planned: Sequence[Event], slot: int) -> list[Event]:
         """Return what has become of the events of an instant; devices are waited for at the same time."""
