@@ -27,11 +27,11 @@ from slotwise.report.gantt.chart import (
     Interval,
     Window,
     activities,
-    amount,
     transfer_label,
     transfers,
 )
 from slotwise.report.gantt.drawing import LOOKS
+from slotwise.report.number_text import counted
 
 HERE = Path(__file__).parent
 SLOTS = 20
@@ -93,7 +93,7 @@ def draw_schedule(axes: Axes, schedule: str) -> None:
         draw_bar(axes, activity, row=activity.device + 0.3, height=height, label=label)
     rounds = int((timeline.broadcast_end <= SLOTS).sum())
     age = int(timeline.staleness.max())
-    old = f"updates up to {amount(age, 'round')} old" if age else "all updates fresh"
+    old = f"updates up to {counted(age, 'round')} old" if age else "all updates fresh"
     axes.set_title(TITLES[schedule], loc="left", fontsize=12, fontweight="bold", pad=22)
     axes.text(0, 1.03, f"{rounds} rounds in {SLOTS} slots, {old}", transform=axes.transAxes, fontsize=11)
     axes.set(
