@@ -42,6 +42,8 @@ NETWORKS = {
     "mlp": Architecture(input_shape=(1, 28, 28), convolutions=(), hidden=(64,), classes=10),
     "logistic": Architecture(input_shape=(1, 28, 28), convolutions=(), hidden=(), classes=10),
     "cnn": NETWORK,
+    "mcmahan": Architecture((1, 28, 28), ((32, 5), (64, 5)), (512,), 10),
+    "2nn": Architecture((1, 28, 28), (), (200, 200), 10),
 }
 Way = Callable[[int], float]  # SGD steps per second of a training of so many rounds
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from slotwise.data import Dataset
 from slotwise.fastcnn.kernels import FastCnn
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.task import TrainingStart
+from slotwise.runs import Observer, RunConfig, run
 from slotwise.torch.compiled import NotCompiled, find_network
 from slotwise.torch.task import TorchTask
 
@@ -232,6 +234,20 @@ def test_other_modules_run_in_torch_and_say_why(module: nn.Module, reason: str) 
     assert not task.trains_together
     assert reason in task.not_compiled
     assert task.not_compiled in repr(task)
+
+
+@pytest.mark.parametrize(("how", "said"), [("auto", ["compiled"]), (False, [])])
+def test_a_run_says_at_its_start_what_trains(tmp_path: Path, how, said: list[str]) -> None:
+    class Notices(Observer):
+        def notice(self, message: str) -> None:
+            found.append(message)
+
+    found: list[str] = []
+    samples, training = images((1, 12, 12)), LocalTraining(local_steps=1, batch_size=4)
+    task = TorchTask(conv(), samples, training, compile=how)
+    config = RunConfig.from_options({"devices": 2, "group_size": 1, "compute_slots": 2, "deadline": 6})
+    run(config, tmp_path / "run", task=task, observer=Notices())
+    assert [message.rstrip(")").split(", ")[-1] for message in found] == said
 
 
 def test_what_its_layers_do_not_say_is_seen_in_the_gradient() -> None:

@@ -95,11 +95,13 @@ class Task(ABC):
         devices: Number of devices that have samples; None if any number may train.
         one_per_process: True for a task that uses what a process has once: several workers are processes.
         returns_new_arrays: True promises never to use an update again: it is not copied.
+        start_notice: What a run says about the task when it starts; nothing if it is empty.
     """
 
     devices: int | None = None
     one_per_process: bool = False
     returns_new_arrays: bool = False
+    start_notice: str = ""
 
     @abstractmethod
     def initial_model(self) -> Vector:
@@ -159,7 +161,7 @@ class TaskWrapper(Task):
     def __init__(self, task: Task) -> None:
         self.task = as_task(task)
         self.devices, self.one_per_process = self.task.devices, self.task.one_per_process
-        self.returns_new_arrays = self.task.returns_new_arrays
+        self.returns_new_arrays, self.start_notice = self.task.returns_new_arrays, self.task.start_notice
 
     def sent(self, update: Vector, start: TrainingStart) -> Vector:
         """Return what the device sends in place of an update: the update, unless a subclass changes it."""

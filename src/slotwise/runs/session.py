@@ -260,6 +260,8 @@ class RunSession:
             if attackers := self._config.attackers():
                 attack = self._config.options()["attack"]
                 self._observer.notice(f"attackers ({attack}): device {', '.join(map(str, attackers))}")
+            if self._task.start_notice:
+                self._observer.notice(self._task.start_notice)
             yield
             end = self._status()
         except Diverged:

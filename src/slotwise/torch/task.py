@@ -99,7 +99,8 @@ class TorchTask(Task):
             scale: Per channel of uint8 images, by default that of the data set.
             device: Torch device; by default the GPU if there is one.
             compile: "auto": by slotwise's kernels on the CPU if they have such a network, several times as
-                fast; results differ by float errors. False: in torch. `repr` says which, and why not.
+                fast; results differ by float errors. False: in torch. `repr`, and a run when it starts, say
+                which, and why not.
 
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
@@ -121,6 +122,7 @@ class TorchTask(Task):
         tried = (FlatModule(self._module, self._layout), self.initial_model(), self._data, self._objective)
         self._checks: Checks = check_module(*tried, training)
         self._compiled, self.not_compiled = self._compile(compile, offset, scale)
+        self.start_notice = repr(self) if compile == "auto" else ""
 
     def __repr__(self) -> str:
         """Say what is trained, and by what."""
