@@ -338,8 +338,8 @@ class _Layout:
         })  # fmt: skip
         # Both moves of every kernel row, and of a row of zeros before the first and after the last.
         self.shifted += 2 * (kernel + 2) * filters * span
-        # A single filter is computed as a group of two, see `convolution.group_size`.
-        self.packed += max(filters, 2) * taps
+        # A few filters are computed as a group of two vectors, see `convolution.group_size`.
+        self.packed += max(filters + 1, 4) * taps
         row = width * channels
         self.tap_steps += [LANES * (y * row + tap) for y in range(kernel) for tap in range(kernel * channels)]
         steps = [y * row + LANES * piece for y in range(kernel) for piece in range(pieces_per_row)]

@@ -2,9 +2,10 @@
 
     pooled[p, o] = relu(max over the four q in window p of (bias[o] + sum over t of w[o, t] * input[q + t]))
 
-The eight samples are the lanes of a vector, so every multiply-add below is eight. One window and three output
-channels are twelve sums that stay in registers; each tap takes four loads of inputs and three of weights for
-twelve multiply-adds, which is what keeps the two multiply-add units of a core busy.
+The eight samples are the lanes of a vector, so every multiply-add below is eight. With AVX-512 a vector of
+the forward pass has two output channels. One window and three vectors of outputs are twelve sums that stay in
+registers; each tap takes four loads of inputs and three of weights for twelve multiply-adds, which is what
+keeps the two multiply-add units of a core busy.
 
 Gradients are computed only where they are not zero: of four convolution outputs max-pool lets one through,
 and relu stops about half of those. The rest is listed first, without zeros, then processed:
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from slotwise.fastcnn.architecture import LANES
 from slotwise.fastcnn.instructions import append_filters, append_places
 from slotwise.fastcnn.vectors import (
+    OUTPUTS,
     Tile,
     address,
     broadcast,
@@ -37,11 +39,14 @@ from slotwise.fastcnn.vectors import (
     load_steps,
     load_tile,
     repeat,
+    repeat_outputs,
     scaled_add,
     store,
+    store_outputs,
     store_tile,
-    store_whole,
+    store_whole_outputs,
     where_greater,
+    wide_repeat,
     window_add,
 )
 
@@ -52,9 +57,9 @@ Places = NDArray[np.int32]
 
 @inlined
 def group_size(filters: int, output: int) -> int:
-    """Return how many outputs to process together: three, or two so that no single one is left."""
-    left = filters - output
-    return 3 if left == 3 or left > 4 else 2
+    """Return how many outputs to process together: three vectors, or two so that no single one is left."""
+    left = (filters - output + OUTPUTS - 1) // OUTPUTS
+    return OUTPUTS * (3 if left == 3 or left > 4 else 2)
 
 
 @compiled
@@ -85,10 +90,10 @@ def convolve(
     # Distances of the four positions of a window from its corner, in rows.
     # They are floats because `pool` selects floats; whole numbers below 2**24 are exact.
     places = (
-        repeat(np.float32(0)),
-        repeat(np.float32(channels)),
-        repeat(np.float32(channels * layer.width)),
-        repeat(np.float32(channels * layer.width + channels)),
+        wide_repeat(np.float32(0)),
+        wide_repeat(np.float32(channels)),
+        wide_repeat(np.float32(channels * layer.width)),
+        wide_repeat(np.float32(channels * layer.width + channels)),
     )
     at = 0
     for row in range(layer.pooled_height):
@@ -98,28 +103,32 @@ def convolve(
             while output < filters:
                 size = group_size(filters, output)
                 weight = output * taps
-                # In a group of two, c may be read past the last bias. It is not used then.
-                a, b, c = broadcast(bias, output), broadcast(bias, output + 1), broadcast(bias, output + 2)
+                # Past the last bias, b and c are not used, or for an output that does not exist, see below.
+                a, b = repeat_outputs(bias, output), repeat_outputs(bias, output + OUTPUTS)
+                c = repeat_outputs(bias, output + 2 * OUTPUTS)
+                here = at + LANES * output
                 # The length of a tile is part of its type, so groups of three and of two have their own code.
-                if size == 3:
+                if size == 3 * OUTPUTS:
                     three = (a, a, a, a, b, b, b, b, c, c, c, c)
                     for tap in range(taps):
                         step = corner + steps[np.uintp(tap)]
-                        three = window_add(three, packed, weight + 3 * tap, inputs, step, right, down)
-                    pool(three[:4], places, pooled, winners, at)
-                    pool(three[4:8], places, pooled, winners, at + LANES)
-                    pool(three[8:], places, pooled, winners, at + 2 * LANES)
+                        three = window_add(three, packed, weight + size * tap, inputs, step, right, down)
+                    pool(three[:4], places, pooled, winners, here)
+                    pool(three[4:8], places, pooled, winners, here + LANES * OUTPUTS)
+                    pool(three[8:], places, pooled, winners, here + 2 * LANES * OUTPUTS)
                 else:
                     two = (a, a, a, a, b, b, b, b)
                     for tap in range(taps):
                         step = corner + steps[np.uintp(tap)]
-                        two = window_add(two, packed, weight + 2 * tap, inputs, step, right, down)
-                    pool(two[:4], places, pooled, winners, at)
-                    # A single filter is computed as a group of two, whose second output does not exist.
-                    if filters > 1:
-                        pool(two[4:], places, pooled, winners, at + LANES)
+                        two = window_add(two, packed, weight + size * tap, inputs, step, right, down)
+                    pool(two[:4], places, pooled, winners, here)
+                    # A single vector of filters is computed as a group of two, whose second does not exist.
+                    if filters > OUTPUTS:
+                        pool(two[4:], places, pooled, winners, here + LANES * OUTPUTS)
                 output += size
-                at += LANES * min(size, filters)
+            # With an odd number of filters, the last vector also stored an output that does not exist, where
+            # the first one of the next window is stored after it, or padding.
+            at += LANES * filters
 
 
 @compiled
@@ -131,10 +140,10 @@ def pool(window: Tile, places: Tile, pooled: Floats, winners: Places, at: int) -
     lower = where_greater(below_right, below, below_right, below)
     lower_place = where_greater(below_right, below, places[3], places[2])
     greatest = where_greater(lower, upper, lower, upper)
-    zero = repeat(np.float32(0))
+    zero = wide_repeat(np.float32(0))
     # The test is zero > maximum, which is false for NaN, so that relu does not hide it.
-    store(pooled, at, where_greater(zero, greatest, zero, greatest))
-    store_whole(winners, at, where_greater(lower, upper, lower_place, upper_place))
+    store_outputs(pooled, at, where_greater(zero, greatest, zero, greatest))
+    store_whole_outputs(winners, at, where_greater(lower, upper, lower_place, upper_place))
 
 
 @compiled

@@ -41,6 +41,8 @@ _chosen = cast(Any, config).CPU_FEATURES
 HAS_AVX512VL = bool(_host.get("avx512vl")) if _chosen is None else "+avx512vl" in _chosen.split(",")
 WIDE = 16 if HAS_AVX512VL else LANES
 """Lanes of a wide vector."""
+OUTPUTS = WIDE // LANES
+"""Outputs in a wide vector of eight samples: all outputs of the first sample, then of the second, ..."""
 
 FLOATS = ir.VectorType(ir.FloatType(), LANES)
 INT32, INT64 = ir.IntType(32), ir.IntType(64)
@@ -302,23 +304,53 @@ def outer_add(builder: Builder, tile: Tile, array: Any, at: Any, stride: Any, va
     return tile
 
 
+def _outputs(builder: Builder, array: Value, at: Value) -> Value:
+    """Write the instruction that repeats as many numbers as a wide vector has outputs, for every sample."""
+    numbers = _read(builder, array, at, ir.VectorType(ir.FloatType(), OUTPUTS))
+    lanes = ir.Constant(ir.VectorType(INT32, WIDE), [*range(OUTPUTS)] * LANES)
+    return builder.shuffle_vector(numbers, ir.Constant(numbers.type, ir.Undefined), lanes)
+
+
+repeat_outputs = instruction(wide, GIVEN, index)(_outputs)
+
+
+def _write_outputs(builder: Builder, array: Value, at: Value, value: Value) -> None:
+    """Write the instructions that store the eight samples of each output after those of the one before."""
+    for output in range(OUTPUTS):
+        lanes = ir.Constant(WHOLES, list(range(output, WIDE, OUTPUTS)))
+        own = builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), lanes)
+        _write(builder, array, builder.add(at, INT64(LANES * output)), own)
+
+
+store_outputs = instruction(types.void, GIVEN, index, wide)(_write_outputs)
+
+
+@instruction(types.void, GIVEN, index, wide)
+def store_whole_outputs(builder: Builder, array: Any, at: Any, value: Vector) -> None:
+    """Store the outputs of a vector of whole numbers in an array of int32."""
+    _write_outputs(builder, array, at, builder.fptosi(value, ir.VectorType(INT32, WIDE)))
+
+
 @instruction(type_of(0), GIVEN, GIVEN, index, GIVEN, index, index, index)
 def window_add(
     builder: Builder, tile: Tile, weights: Any, weight: Any, inputs: Any, at: Any, right: Any, down: Any
 ) -> Tile:
     """tile[4 * o + q] + weights[weight + o] * inputs[at + step of q : ... + 8] for every o and q = 0..3.
 
-    The four q are the positions of a pooling window: here, to the right, below, below and to the right.
+    The four q are the positions of a pooling window: here, to the right, below, below and to the right. Each
+    o is one output, or two where a vector has as many.
     """
-    outputs = range(tile.type.count // 4)
-    places = [builder.add(weight, INT64(output)) for output in outputs]
-    factors = [_spread(builder, _number(builder, weights, place)) for place in places]
+    vectors = range(tile.type.count // 4)
+    places = [builder.add(weight, INT64(OUTPUTS * number)) for number in vectors]
+    factors = [_outputs(builder, weights, place) for place in places]
     below = builder.add(at, down)
+    samples = ir.Constant(ir.VectorType(INT32, WIDE), [lane // OUTPUTS for lane in range(WIDE)])
     # Twelve sums, three weights and one input at a time are the 16 vector registers of AVX2.
     for place, start in enumerate((at, builder.add(at, right), below, builder.add(below, right))):
         value = _read(builder, inputs, start)
-        for output in outputs:
-            tile = _add_product(builder, tile, 4 * output + place, factors[output], value)
+        value = builder.shuffle_vector(value, ir.Constant(FLOATS, ir.Undefined), samples)
+        for number in vectors:
+            tile = _add_product(builder, tile, 4 * number + place, factors[number], value)
     return tile
 
 
