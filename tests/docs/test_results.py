@@ -10,7 +10,9 @@ from doc_pages import ROOT
 
 from slotwise.data.partitions import one_label
 from slotwise.learning.randomness import Purpose, generator
-from slotwise.paper.evidence import Evidence, Results, final_accuracy_text, final_loss_text
+from slotwise.paper.chains import chain_losses, chains_text
+from slotwise.paper.criteria import mean_loss
+from slotwise.paper.evidence import Evidence, Results, final_accuracy_text, final_loss_text, mean_text
 from slotwise.paper.experiments import BOTH, PAPER, Remedies
 from slotwise.paper.report_verdicts import remedies_table
 from slotwise.paper.reproduction import Manifest, reproduction_folder
@@ -80,20 +82,65 @@ def test_verdicts_are_those_of_the_published_runs(studies: StudyResults, study: 
     cells = [cell.strip().split(", ") for cell in line.split("|")[2:-1]]
     judged = studies.judged[study].judgements
     for verdict, names in zip(("held", "not held", "not decided"), cells, strict=True):
-        assert names == [found.statement.name for found in judged if found.verdict == verdict]
+        assert names == ([found.statement.name for found in judged if found.verdict == verdict] or [""])
+
+
+def test_verdicts_that_changed_with_the_rules_are_those_of_the_published_runs(studies: StudyResults) -> None:
+    _, text = PAGE.split("### Rules that changed after the runs\n", 1)
+    lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    heading, *shown = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
+    assert heading[3::2] == ["now"] * 3
+    verdicts = [{j.statement.name: j.verdict for j in studies.judged[study].judgements} for study in TITLES]
+    for name, _, *cells in shown:
+        assert cells[1::2] == [known.get(name, "") for known in verdicts]
+    assert [name for name, *_ in shown] == ["1c", "2a", "3a", "3b", "3d", "4a", "6a"]
 
 
 def test_best_group_sizes_are_those_of_the_published_runs(studies: StudyResults) -> None:
     def best(study: str, schedule: Schedule) -> str:
         tables = studies.judged[study].evidence.finals(schedule)
         means = {size: np.mean([table[size] for table in tables]) for size in tables[0]}
-        return str(min((size for size in means if not np.isnan(means[size])), key=lambda size: means[size]))
+        return str(min(means, key=lambda size: means[size]))
 
     for schedule, paper in (("async", 50), ("idfl", 10)):
         found = " | ".join(best(study, schedule) for study in ("mnist", "mnist-model-average"))  # type: ignore[arg-type]
         assert f"| MNIST, {schedule} | {paper} | {found} |" in PAGE
     assert f"| CIFAR-10, async | 5 in one sentence, 10 in another | {best('cifar10', 'async')} | |" in PAGE
     assert f"| CIFAR-10, idfl | 5 | {best('cifar10', 'idfl')} | |" in PAGE
+
+
+def test_most_accurate_group_sizes_are_those_of_the_published_runs(studies: StudyResults) -> None:
+    def best(study: str, schedule: Schedule) -> str:
+        evidence = studies.judged[study].evidence
+        curves = {size: evidence.curves(schedule, size) for size in evidence.group_sizes}
+        means = {size: np.mean([curve.final_accuracy for curve in own]) for size, own in curves.items()}
+        return str(max(means, key=lambda size: means[size]))
+
+    _, table = PAGE.split("| most accurate S |", 1)
+    for schedule in BOTH:
+        found = " | ".join(best(study, schedule) for study in ("mnist", "mnist-model-average"))
+        assert f"| MNIST, {schedule} | {found} |" in table
+        assert f"| CIFAR-10, {schedule} | {best('cifar10', schedule)} | |" in table
+
+
+def test_losses_by_chain_are_those_of_the_published_runs(studies: StudyResults) -> None:
+    evidence = studies.judged["mnist-model-average"].evidence
+    for schedule in BOTH:
+        cells = [chains_text(evidence.curves(schedule, size)) for size in evidence.group_sizes]
+        assert f"| {schedule}, by chain | {' | '.join(cells)} |" in PAGE
+    (worse,) = [c for c in evidence.curves("idfl", 10) if c.final_loss > 0.5]
+    chains = chain_losses(worse.points, 50_000, 6)
+    assert [round(chains[chain], 1) for chain in range(6)] == [0.7, 0.3, 0.8, 0.2, 0.8, 0.2]
+
+
+def test_mean_losses_against_synchronous_runs_are_those_of_the_published_runs(studies: StudyResults) -> None:
+    evidence = studies.judged["mnist"].evidence
+    found = {s: mean_text(evidence.measured(s, 10, mean_loss)) for s in ("async", "sync")}  # type: ignore[arg-type]
+    assert f"{found['async']} against {found['sync']} at S=10" in TEXT
+    everyone = evidence.measured("async", 100, mean_loss)
+    for size in (1, 5, 10, 25, 50):
+        pairs = zip(evidence.measured("async", size, mean_loss), everyone, strict=True)
+        assert {one < other for one, other in pairs} == {size in (10, 25, 50)}
 
 
 def test_figures_of_cifar10_in_sentences_are_those_of_the_published_runs(studies: StudyResults) -> None:

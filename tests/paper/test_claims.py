@@ -93,16 +93,42 @@ CHANGES = {
     "4c fails at a larger size": ([every("idfl", 0.25, 0.24, 0.23, 0.22)], {"4c": "not held"}),
     "a run that diverged counts as collapsed": (
         [one("async", 5, 0.8, **DIVERGED)],
-        {"1b": "held", "1c": "not decided", "3b": "not decided"},
+        {"1b": "held", "1c": "not held", "3b": "held"},
     ),
     "the best run diverged": ([one("async", 50, 0.2, **DIVERGED)], {"1a": "not held", "1b": "not held"}),
-    "a collapsed run is compared with nothing": (
+    "a collapsed run is worse than one that learns": (
         [one("async", 1, 0.99), one("idfl", 1, 2.3, **LOW)],
-        {"4a": "not decided", "3b": "not decided", "3a": "held"},  # three of four sizes are enough
+        {"4a": "not held", "3a": "held"},  # below at three of four sizes
+    ),
+    "and so it is whatever its loss": (
+        [one("async", 1, 0.2, **LOW), one("async", 5, 0.1, **LOW)],
+        {"1c": "not held", "3a": "held", "3d": "held", "4a": "held"},
+    ),
+    "two collapsed runs are left out": (
+        [one("async", 1, 2.3, **LOW), one("idfl", 1, 2.3, **LOW), one("idfl", 25, 0.5)],
+        {"3a": "held", "3b": "held", "3d": "held"},  # two of the three sizes that are left
+    ),
+    "nothing is left": (
+        [one(schedule, size, 2.3, **LOW) for schedule in ("async", "idfl") for size in SIZES[:4]],
+        {"3a": "not decided", "3b": "not decided", "3d": "not decided"},
+    ),
+    "async is slower than all devices at most sizes": (
+        [every("async", 2.3, 2.2, 2.1, 0.4, 0.2, 0.95)],
+        {"7a": "not held"},
     ),
     "a collapsed run is not the lowest": ([one("idfl", 1, 0.01, **LOW)], {"4b": "held"}),
     "the best run collapsed": ([one("idfl", 10, 0.01, **LOW)], {"4b": "not held"}),
 }
+
+
+def test_7b_compares_with_synchronous_runs_of_the_same_size(papers) -> None:
+    assert papers.verdicts("7a", "7b") == {"7a": "held", "7b": "not decided"}
+    papers.results.set("sync", 5, 0.9)
+    papers.results.set("sync", 10, 0.6)
+    assert papers.verdict("7b") == "held"
+    assert papers.judgement("7b").figures[0] == "below at 2 of 2"
+    papers.results.set("sync", 5, 0.3)
+    assert papers.verdict("7b") == "not held"
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -201,7 +227,7 @@ def test_6b_names_the_run_that_collapsed(court) -> None:
     for compute in (50, 10):
         court.results.set("idfl", 1, 2.3, slots=(compute, 1), accuracy=0.1)
         court.results.set("idfl", 1, 0.2, slots=(compute, 5))
-    assert court.verdict("6b") == "not decided"
+    assert court.verdict("6b") == "held"
     assert "r=1 collapsed, r=5 0.2" in " ".join(court.judgement("6b").figures)
 
 

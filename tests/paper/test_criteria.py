@@ -1,4 +1,4 @@
-from math import isnan, log, nan
+from math import inf, isnan
 
 import pytest
 
@@ -11,6 +11,7 @@ from slotwise.paper.criteria import (
     is_lowest,
     losses_over_same_rounds,
     lowest,
+    majority,
     mean_loss,
     some,
     unanimous,
@@ -32,9 +33,9 @@ def test_final_and_mean_losses_are_over_their_slots() -> None:
     assert mean_loss(curve[:1]) == 4.0
 
 
-def test_fluctuation_is_of_the_log_in_the_second_half_without_the_trend() -> None:
-    assert fluctuation(points(8, 4, 2, 1), 0) == pytest.approx(0)
-    assert fluctuation(points(1, 2, 1, 2, 1), 0) == pytest.approx(log(2))
+def test_fluctuation_is_of_the_loss_itself_in_the_second_half_without_the_trend() -> None:
+    assert fluctuation(points(4, 3, 2, 1), 0) == pytest.approx(0)
+    assert fluctuation(points(1, 2, 1, 2, 1), 0) == pytest.approx(1)
     assert isnan(fluctuation(points(1, 2), 0))
     assert fluctuation(points(1, 2, 1, 2, 1), 0, accuracy=True) == pytest.approx(0.1)
     assert fluctuation(points(1, 9, 1, 9, 1, 1, 1, 1, 1), 80) == 0
@@ -55,14 +56,21 @@ def test_ties_are_open_and_logic_is_three_valued() -> None:
     assert (some([False, True]), some([None, False]), some([False])) == (True, None, False)
     assert (unanimous([True, True]), unanimous([False]), unanimous([True, False])) == (True, False, None)
     assert unanimous([True, None]) is None
+    assert (majority([True] * 2 + [False]), majority([True, False]), majority([None, True])) == (
+        True,
+        False,
+        None,
+    )
+    assert every([]) is some([]) is majority([]) is None
 
 
-def test_a_collapsed_run_is_neither_below_nor_above() -> None:
-    assert below(1.0, nan) is below(nan, 1.0) is None
-    assert lowest({1: nan, 5: 2.0, 10: 1.0}) == (10,)
-    assert lowest({1: nan}) == ()
-    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 10) is True
-    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 1) is False
-    assert is_lowest({1: nan, 10: 1.0}, 10) is None
-    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 5) is False
+def test_a_collapsed_run_is_worse_than_one_that_learns() -> None:
+    assert (below(1.0, inf), below(inf, 1.0), below(inf, inf)) == (True, False, None)
+    assert lowest({1: inf, 5: 2.0, 10: 1.0}) == (10,)
+    assert lowest({1: inf}) == ()
+    assert is_lowest({1: inf, 5: 2.0, 10: 1.0}, 10) is True
+    assert is_lowest({1: inf, 5: 2.0, 10: 1.0}, 1) is False
+    assert is_lowest({1: inf, 10: 1.0}, 10) is True
+    assert is_lowest({1: inf, 10: inf}, 10) is None
+    assert is_lowest({1: inf, 5: 2.0, 10: 1.0}, 5) is False
     assert is_lowest({5: 2.0, 10: 1.0}, 10) is True

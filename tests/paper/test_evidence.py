@@ -1,6 +1,6 @@
 """Which curves the claims are judged on, and their final figures as texts."""
 
-from math import nan
+from math import inf, nan
 
 from slotwise.batch.job import Run
 from slotwise.paper.evidence import Curve, mean_text, staleness
@@ -31,7 +31,8 @@ def test_a_run_collapses_by_its_accuracy_or_by_diverging(synthetic) -> None:
 def test_means_leave_out_collapsed_seeds_and_say_so() -> None:
     assert mean_text([0.1, 0.3]) == "0.2"
     assert mean_text([0.1, nan, 0.3]) == "0.2 (1 of 3 seeds collapsed)"
-    assert mean_text([nan, nan]) == "collapsed"
+    assert mean_text([0.1, inf]) == "0.1 (1 of 2 seeds collapsed)"
+    assert mean_text([nan, inf]) == "collapsed"
 
 
 def test_losses_and_accuracies_are_of_the_same_seeds(synthetic, evidence_of) -> None:

@@ -49,3 +49,10 @@ def test_group_sizes_are_lighter_the_larger_they_are_with_own_markers() -> None:
     looks = line_looks([Subject("idfl", 5)] * 3)
     assert [look.colour for look in looks] == [BLUE, VERMILLION, GREEN]
     assert len({palette_look(number) for number in range(MOST_LOOKS)}) == MOST_LOOKS
+
+
+def test_hollow_markers_of_two_schedules_can_be_told_apart() -> None:
+    looks = line_looks([Subject(name, 1) for _ in range(4) for name in ("async", "idfl")])
+    hollow = {look.colour.marker for look in looks if look.dash != "solid"}
+    assert len(hollow) == 6
+    assert not hollow & {"P", "X", "o", "^"}

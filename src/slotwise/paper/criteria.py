@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import isnan, nan
+from math import inf, nan
 
 import numpy as np
 
@@ -22,7 +22,7 @@ DEFINITIONS = (
     (
         "fluctuation",
         "the standard deviation of the steps from one evaluation to the next over the second half of the "
-        "slots; of the log of the training loss, or of the test accuracy",
+        "slots; of the training loss itself, as the paper plots it, or of the test accuracy",
     ),
     (
         "loss over the same rounds",
@@ -33,15 +33,15 @@ DEFINITIONS = (
     (
         "collapsed",
         f"a run whose final accuracy is under {COLLAPSED:.0%}, so that its model guesses, or whose model "
-        "diverged. A comparison with it is not decided. It is not the lowest loss, and no part of a trend "
-        "over the group sizes",
+        "diverged. It is worse than a run that learns, whatever its loss; two collapsed runs are not "
+        "compared, and a pair of them is left out. It is no part of a trend over the group sizes",
     ),
     (
         "verdict",
         "every statement is judged on each seed by itself: held if it holds on every seed, not held if it "
-        "fails on every seed, not decided where seeds disagree, where it depends on a tie, on a collapsed, "
-        "missing or unfinished run, and for statements about the end of training where the deadline is "
-        "shorter than the paper's",
+        "fails on every seed, not decided where seeds disagree, where it depends on a tie, where all "
+        "runs collapsed, where one is missing or unfinished, and for statements about the end of training "
+        "where the deadline is shorter than the paper's",
     ),
 )
 
@@ -69,12 +69,12 @@ def _mean_over(places: Sequence[int], losses: Sequence[float]) -> float:
 
 
 def fluctuation(points: Sequence[Point], deadline: int, *, accuracy: bool = False) -> float:
-    """Return the standard deviation of the steps of the log loss over the second half of the slots.
+    """Return the standard deviation of the steps of the loss over the second half of the slots.
 
     Those of the accuracy, if wanted; NaN if there are fewer than three evaluations.
     """
     late = [point for point in points if point.slot >= deadline / 2]
-    values = [point.accuracy for point in late] if accuracy else np.log([point.loss for point in late])
+    values = [point.accuracy if accuracy else point.loss for point in late]
     return float(np.std(np.diff(values))) if len(late) > 2 else nan
 
 
@@ -86,8 +86,8 @@ def losses_over_same_rounds(longer: Sequence[Point], shorter: Sequence[Point]) -
 
 
 def below(one: float, other: float) -> Truth:
-    """Return whether ``one`` is lower; None if the two tie, or if one is NaN (collapsed)."""
-    return None if isnan(one) or isnan(other) or ties(one, other) else one < other
+    """Return whether ``one`` is lower; None if the two tie, as infinite losses (collapsed) do."""
+    return None if ties(one, other) else one < other
 
 
 def ties(one: float, other: float) -> bool:
@@ -96,18 +96,16 @@ def ties(one: float, other: float) -> bool:
 
 
 def lowest(losses: Mapping[int, float]) -> tuple[int, ...]:
-    """Return the group sizes whose loss is the lowest or ties with it; NaN (collapsed) is left out."""
-    known = {size: loss for size, loss in losses.items() if not isnan(loss)}
-    best = min(known.values(), default=nan)
+    """Return the group sizes whose loss is the lowest or ties with it; never an infinite one (collapsed)."""
+    known = {size: loss for size, loss in losses.items() if loss < inf}
+    best = min(known.values(), default=inf)
     return tuple(size for size, loss in known.items() if below(best, loss) is not True)
 
 
 def is_lowest(losses: Mapping[int, float], size: int) -> Truth:
-    """Return whether a group size has the lowest loss; NaN (collapsed) is never the lowest."""
-    others = [loss for other, loss in losses.items() if other != size and not isnan(loss)]
-    if not others:
-        return None
-    return False if isnan(losses[size]) else every(below(losses[size], loss) for loss in others)
+    """Return whether a group size has the lowest loss; None if it ties with another, or if all collapsed."""
+    others = [loss for other, loss in losses.items() if other != size]
+    return every(below(losses[size], loss) for loss in others)
 
 
 def falls(values: Sequence[float]) -> bool:
@@ -117,20 +115,25 @@ def falls(values: Sequence[float]) -> bool:
 
 
 def every(truths: Iterable[Truth]) -> Truth:
-    """Return True if all are true, False if one is false, None otherwise."""
+    """Return True if all are true, False if one is false, None otherwise, and if there are none."""
     known = list(truths)
-    return False if False in known else None if None in known else True
+    return False if False in known else None if None in known or not known else True
 
 
 def some(truths: Iterable[Truth]) -> Truth:
-    """Return True if one is true, False if all are false, None otherwise."""
+    """Return True if one is true, False if all are false, None otherwise, and if there are none."""
     known = list(truths)
-    return True if True in known else None if None in known else False
+    return True if True in known else None if None in known or not known else False
 
 
 def majority(truths: Iterable[Truth]) -> Truth:
-    """Return True if more than half are true, False if that cannot be any more, None otherwise."""
+    """Return True if more than half are true, False if that cannot be any more, None otherwise.
+
+    Also None if there are none.
+    """
     known = list(truths)
+    if not known:
+        return None
     if 2 * known.count(True) > len(known):
         return True
     return None if 2 * (len(known) - known.count(False)) > len(known) else False

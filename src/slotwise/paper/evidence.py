@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan, nan
+from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, TypeVar
@@ -55,12 +55,12 @@ class Curve:
 
     @property
     def comparable_loss(self) -> float:
-        """The final loss; NaN for a collapsed run, with which nothing is compared."""
-        return nan if self.has_collapsed else self.final_loss
+        """The final loss; infinite for a collapsed run, which is worse than one that learns."""
+        return inf if self.has_collapsed else self.final_loss
 
     def measured(self, statistic: Statistic) -> float:
-        """Return a statistic of the points; NaN for a collapsed run."""
-        return nan if self.has_collapsed else statistic(self.points)
+        """Return a loss computed from the points; infinite for a collapsed run."""
+        return inf if self.has_collapsed else statistic(self.points)
 
 
 class Results:
@@ -129,11 +129,11 @@ class Evidence:
         return self.base.deadline >= paper.deadline
 
     def measured(self, schedule: Schedule, group_size: int, statistic: Statistic) -> list[float]:
-        """Return a statistic of the curve of each seed; NaN for a collapsed run."""
+        """Return a loss computed from the curve of each seed; infinite for a collapsed run."""
         return [curve.measured(statistic) for curve in self.curves(schedule, group_size)]
 
     def final(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[float]:
-        """Return the final loss of each seed; NaN for a collapsed run."""
+        """Return the final loss of each seed; infinite for a collapsed run."""
         return [curve.comparable_loss for curve in self.curves(schedule, group_size, slots)]
 
     def by_size(self, schedule: Schedule) -> list[dict[int, Curve]]:
@@ -142,7 +142,7 @@ class Evidence:
         return [{size: curves[i] for size, curves in columns.items()} for i in range(len(self.seeds))]
 
     def measured_by_size(self, schedule: Schedule, statistic: Statistic) -> list[dict[int, float]]:
-        """Return a statistic by group size, one table for each seed; NaN for a collapsed run."""
+        """Return a loss by group size, one table for each seed; infinite for a collapsed run."""
         tables = self.by_size(schedule)
         return [{size: curve.measured(statistic) for size, curve in table.items()} for table in tables]
 
@@ -173,8 +173,8 @@ class Evidence:
 
 
 def mean_text(values: Sequence[float]) -> str:
-    """Return the mean over the seeds that did not collapse (NaN) as text, and how many did."""
-    known = [value for value in values if not isnan(value)]
+    """Return the mean over the seeds that did not collapse (infinite, or NaN) as text, and how many did."""
+    known = [value for value in values if isfinite(value)]
     if not known:
         return "collapsed"
     return _noted(loss_text(fmean(known), DIGITS), _collapsed(len(values) - len(known), len(values)))

@@ -40,7 +40,7 @@ def verdicts(judged: Sequence[Judged]) -> Html:
     held = {found.truth for one in judged for found in one.judgements}
     answer = "Yes" if held == {True} else "In part" if True in held else "No"
     equation = "Under the paper's equation, averaged updates"
-    text = f"{answer}. {equation}: {counts} (runs collapsed, or seeds disagree).{sizes}"
+    text = f"{answer}. {equation}: {counts}.{sizes}"
     return paragraph(Html(f"<strong>Do the paper's statements hold?</strong> {html(text)}"))
 
 

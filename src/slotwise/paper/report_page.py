@@ -36,6 +36,7 @@ from slotwise.paper.study_results import StudyResults
 from slotwise.report import page as page_parts
 from slotwise.report import write_gantt
 from slotwise.report.curves import CurveFigure
+from slotwise.report.figure_options import FigureOptions
 from slotwise.report.gantt import compose as compose_picture
 from slotwise.report.gantt import whole_window
 from slotwise.report.gantt.figure_chart import gantt_file
@@ -43,6 +44,7 @@ from slotwise.report.page import Content, Html, Page, Section, badge, heading, p
 from slotwise.report.plotting import plot_figure, save_figure
 from slotwise.schedule.costs import Powers
 
+FIGURE_OPTIONS = FigureOptions(width=7.6)  # inches: three panels side by side
 TITLE = "Intentional delay in federated learning over a slotted channel"
 HOW = (
     "One server and N devices share a slotted channel. In a round S devices send their updates in turn; the "
@@ -184,11 +186,13 @@ def _write_figures(folder: Path, figures: Sequence[CurveFigure]) -> None:
         before = {}
     now = {}
     for figure in figures:
-        content = json.dumps([version("slotwise"), figure.title, page_parts.figure_numbers(figure)])
+        content = json.dumps(
+            [version("slotwise"), FIGURE_OPTIONS.width, figure.title, page_parts.figure_numbers(figure)]
+        )
         now[figure.name] = hashlib.sha256(content.encode()).hexdigest()
         for path in (folder / f"{figure.name}.{kind}" for kind in ("png", "pdf")):
             if before.get(figure.name) != now[figure.name] or not path.is_file():
-                write_atomically(path, save_figure(plot_figure(figure), path.suffix[1:]))
+                write_atomically(path, save_figure(plot_figure(figure, FIGURE_OPTIONS), path.suffix[1:]))
     for timeline in worked_timelines():
         for path in (folder / f"timeline-{timeline.schedule}.{kind}" for kind in ("svg", "png")):
             if not path.is_file():

@@ -10,10 +10,11 @@ from functools import cached_property
 from statistics import fmean
 
 from slotwise.data import TITLES, Iid
-from slotwise.paper.claims import BELOW, STATEMENTS, VERDICTS, Judgement, idfl_against_async, judge
+from slotwise.paper.claims import STATEMENTS, VERDICTS, Judgement, judge
 from slotwise.paper.criteria import DEFINITIONS, below
 from slotwise.paper.evidence import DIGITS, Curve, Evidence, Missing, Results
 from slotwise.paper.experiments import BOTH, Reading, Remedies
+from slotwise.paper.rules import BELOW, idfl_against_async
 from slotwise.report.number_text import counted, loss_text
 from slotwise.report.page import (
     Content,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slotwise.data import TITLES
+from slotwise.paper.chains import chains_text
 from slotwise.paper.criteria import COLLAPSED
-from slotwise.paper.evidence import Evidence
-from slotwise.paper.experiments import BOTH
+from slotwise.paper.evidence import Evidence, Missing
+from slotwise.paper.experiments import BOTH, MODELS
 from slotwise.paper.report_verdicts import REMEDIES, Judged, RemediesTable, statement_rows
 from slotwise.report.page import Content
+from slotwise.schedule import Schedule
 
 MARKDOWN = f"""\
 # Results of a reproduction
@@ -23,6 +25,10 @@ of the updates, in rounds. A collapsed run has a final accuracy under {COLLAPSED
 SAME_TERMS = """\
 All readings with the same group sizes, slow links and seed, so that they can be compared with each other.
 With fewer group sizes and seeds, (a) and (c) can have other verdicts here than above."""
+
+CHAINS = """\
+Loss by chain of models: median over the d + 1 chains of all seeds, lowest and highest, and how many chains
+were evaluated in the last tenth of the slots (the fewest of a seed)."""
 
 
 def results_markdown(
@@ -48,6 +54,8 @@ def results_markdown(
 def _details(one: Judged) -> Iterator[str]:
     """Yield the final losses of a reading, and the figures behind its verdicts."""
     yield from (f"{one.case}; `runs/{one.evidence.histories}`.", "", *_finals(one.evidence), "")
+    if one.reading.aggregation == MODELS.aggregation:
+        yield from (CHAINS, "", *_chains(one.evidence), "")
     yield from (_row(["", "verdict", "finding", "figures"]), _rule(4))
     for found in one.judgements:
         short, *figures = found.figures
@@ -70,6 +78,21 @@ def _finals(evidence: Evidence) -> Iterator[str]:
     for place, title in enumerate(("loss", "accuracy", "d")):
         for schedule in BOTH:
             yield _row([f"{schedule}, {title}", *(texts[place] for texts in cells[schedule])])
+
+
+def _chains(evidence: Evidence) -> Iterator[str]:
+    """Yield a table of final losses in which every chain of models counts once."""
+    yield _row(["", *(f"S={size}" for size in evidence.group_sizes)])
+    yield _rule(1 + len(evidence.group_sizes))
+    for schedule in BOTH:
+        yield _row([schedule, *(_chains_text(evidence, schedule, size) for size in evidence.group_sizes)])
+
+
+def _chains_text(evidence: Evidence, schedule: Schedule, size: int) -> str:
+    try:
+        return chains_text(evidence.curves(schedule, size))
+    except Missing:
+        return "not trained"
 
 
 def _row(cells: Sequence[Content]) -> str:

@@ -40,6 +40,8 @@ SKY = Colour("#56B4E9", "#8FD3FA", "P")
 BLACK = Colour("#1A1A1A", "#F2F2F2", "X")
 COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK)
 MARKERS = tuple(colour.marker for colour in COLOURS)
+# Of further curves of a schedule, which are dashed and so have hollow markers: polygons, not crosses.
+HOLLOW_MARKERS = ("D", "v", "p", ">", "h", "<")
 MOST_LOOKS = len(COLOURS) * len(DASHES)  # that can be told apart
 
 SCHEDULE_COLOURS = {"sync": VERMILLION, "async": BLUE, "idfl": GREEN}
@@ -111,10 +113,13 @@ def schedule_colours(schedules: Sequence[str]) -> dict[str, Colour]:
 def _schedule_looks(schedules: Sequence[str]) -> list[LineLook]:
     """Return the colours of schedules; further curves of a schedule have other dashes and markers."""
     colours, seen, looks = schedule_colours(schedules), Counter[str](), []
+    names = list(colours)
     for name in schedules:
-        place = MARKERS.index(colours[name].marker) + len(SCHEDULE_COLOURS) * seen[name]
-        colour = colours[name]._replace(marker=MARKERS[place % len(MARKERS)])
-        looks.append(LineLook(colour, DASHES[seen[name] % len(DASHES)]))
+        colour, before = colours[name], seen[name]
+        if before:
+            place = names.index(name) + len(names) * (before - 1)
+            colour = colour._replace(marker=HOLLOW_MARKERS[place % len(HOLLOW_MARKERS)])
+        looks.append(LineLook(colour, DASHES[before % len(DASHES)]))
         seen[name] += 1
     return looks
 

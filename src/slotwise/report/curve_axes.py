@@ -42,7 +42,7 @@ def draw_figure(figure: CurveFigure, options: FigureOptions, *, legend: bool = T
         if alike and number % grid.columns and panel.up_title == figure.panels[number - 1].up_title:
             axes.set_ylabel("")
     if legend:
-        grid.add_legend(_handles(figure.lines))
+        grid.add_legend(_handles(figure.lines), figure.legend_title)
     return grid.figure
 
 

@@ -229,12 +229,23 @@ class Panel:
 
 @dataclass(frozen=True)
 class CurveFigure:
-    """A figure of one or several panels; its name is that of its files."""
+    """A figure of one or several panels; its name is that of its files.
+
+    Attributes:
+        name: Name of its files.
+        title: Title on a page.
+        caption: Caption on a page.
+        panels: One pair of axes each.
+        legend_title: Explains the symbols of the legend.
+        compared: Lines of a figure it is compared with, so that both have one range of losses.
+    """
 
     name: str
     title: str
     caption: str
     panels: tuple[Panel, ...]
+    legend_title: str = ""
+    compared: tuple[Line, ...] = ()
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -251,7 +262,8 @@ class CurveFigure:
 
         Below, a deviation may reach 0 or less, where no loss is, so the axis ends at the lowest mean.
         """
-        drawn = {id(line): (line, panel.across) for panel in self.panels for line in panel.lines}
+        drawn: dict[int, tuple[Line, Across]] = {id(line): (line, "slot") for line in self.compared}
+        drawn |= {id(line): (line, panel.across) for panel in self.panels for line in panel.lines}
         all_bands = [line.band(across, "loss", spread) for line, across in drawn.values()]
         bands = [band for band in all_bands if len(band.places)]
         lowest = (band.low if spread == "min-max" else band.mean for band in bands)

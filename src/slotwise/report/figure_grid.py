@@ -68,26 +68,26 @@ class Grid:
         drawn = self.axes[number].set_title((letter + title).strip(), pad=pad)
         break_title(drawn, TITLE_SHARE * self.figure.bbox.width / self.columns)
 
-    def add_legend(self, handles: Sequence[Any]) -> None:
+    def add_legend(self, handles: Sequence[Any], title: str = "") -> None:
         """Add a legend in a free cell if it fits there, or below with as many columns as fit.
 
         A figure of a height that was asked for grows by what a legend is higher than a fifth of it.
         """
         for axes in self.free:
-            legend = axes.legend(handles=handles, loc="center")
+            legend = axes.legend(handles=handles, title=title or None, loc="center")
             box, cell = legend.get_window_extent(), axes.get_window_extent()
             if box.width <= cell.width and box.height <= cell.height:
                 return
             axes.remove()
         width, height = self.figure.get_size_inches()
-        legend = self._fitting_legend(handles)
+        legend = self._fitting_legend(handles, title)
         more = legend.get_window_extent().height / self.figure.dpi - (0 if self.grows else height / 5)
         self.figure.set_size_inches(width, height + max(0, more))
 
-    def _fitting_legend(self, handles: Sequence[Any]) -> Legend:
+    def _fitting_legend(self, handles: Sequence[Any], title: str) -> Legend:
         """Return a legend below the panels; labels are broken where one column of them is too wide."""
         for columns in range(len(handles), 0, -1):
-            legend = self._legend_below(handles, columns)
+            legend = self._legend_below(handles, columns, title)
             if legend.get_window_extent().width <= self.figure.bbox.width:
                 return legend
             legend.remove()
@@ -96,14 +96,15 @@ class Grid:
             letters = letters * 9 // 10
             for handle in handles:
                 handle.set_label(fill(" ".join(handle.get_label().split()), letters))
-            legend = self._legend_below(handles, 1)
+            legend = self._legend_below(handles, 1, title)
             if legend.get_window_extent().width <= self.figure.bbox.width:
                 return legend
             legend.remove()
-        return self._legend_below(handles, 1)
+        return self._legend_below(handles, 1, title)
 
-    def _legend_below(self, handles: Sequence[Any], columns: int) -> Legend:
+    def _legend_below(self, handles: Sequence[Any], columns: int, title: str) -> Legend:
         close: dict[str, Any] = {"frameon": False, "borderpad": 0.0, "borderaxespad": 0.3}
+        close |= {"title": title or None}
         return self.figure.legend(**along_rows(handles, columns), loc="outside lower center", **close)
 
 

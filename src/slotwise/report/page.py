@@ -30,6 +30,10 @@ SYMBOLS = {
     "v": ("triangle-down", "▼"),
     "P": ("cross", "✚"),
     "X": ("x", "✖"),
+    "p": ("pentagon", "⬟"),
+    "h": ("hexagon", "⬢"),
+    ">": ("triangle-right", "▶"),
+    "<": ("triangle-left", "◀"),
 }
 
 
@@ -164,8 +168,8 @@ def curve_figure(figure: CurveFigure) -> Html:
     seeds = max(len(line.seeds) for line in figure.lines)
     if seeds > 1:
         caption.append(
-            f"Lines are means of up to {seeds} seeds, without those that diverged; bands reach from the "
-            "lowest to the highest seed."
+            f"Lines are means of up to {seeds} seeds, without those that collapsed if others learned; bands "
+            "reach from the lowest to the highest of these seeds."
         )
     if figure.losses.cut:
         caption.append(f"The loss axis ends at {figure.losses.high:,g}; higher points are not shown.")
