@@ -193,7 +193,7 @@ def _left_out(results: Results, seeds: Sequence[int], config: RunConfig) -> str:
 def _titled(title: str, results: Results, seeds: Sequence[int], pair: Mapping[str, RunConfig]) -> str:
     """Return the title of a panel that says which of its lines are of fewer seeds."""
     notes = [(name, _left_out(results, seeds, config)) for name, config in pair.items()]
-    return ", ".join([title, *(name + left_out for name, left_out in notes if left_out)])
+    return "; ".join([title, *(name + left_out for name, left_out in notes if left_out)])
 
 
 def _drawn(started: Sequence[Curve]) -> Sequence[Curve]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from slotwise.base.files import write_atomically, write_document
 from slotwise.batch.job import Failure
@@ -36,7 +37,6 @@ from slotwise.paper.study_results import StudyResults
 from slotwise.report import page as page_parts
 from slotwise.report import write_gantt
 from slotwise.report.curves import CurveFigure
-from slotwise.report.figure_options import FigureOptions
 from slotwise.report.gantt import compose as compose_picture
 from slotwise.report.gantt import whole_window
 from slotwise.report.gantt.figure_chart import gantt_file
@@ -44,7 +44,12 @@ from slotwise.report.page import Content, Html, Page, Section, badge, heading, p
 from slotwise.report.plotting import plot_figure, save_figure
 from slotwise.schedule.costs import Powers
 
-FIGURE_OPTIONS = FigureOptions(width=7.6)  # inches: three panels side by side
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Of figure files: up to three panels side by side.
+FIGURE_WIDTH, ROW_HEIGHT, PANELS_IN_ROW = 10.0, 3.6, 3  # inches
+DOTS_PER_INCH = 200
 TITLE = "Intentional delay in federated learning over a slotted channel"
 HOW = (
     "One server and N devices share a slotted channel. In a round S devices send their updates in turn; the "
@@ -187,14 +192,32 @@ def _write_figures(folder: Path, figures: Sequence[CurveFigure]) -> None:
     now = {}
     for figure in figures:
         content = json.dumps(
-            [version("slotwise"), FIGURE_OPTIONS.width, figure.title, page_parts.figure_numbers(figure)]
+            [
+                version("slotwise"),
+                FIGURE_WIDTH,
+                ROW_HEIGHT,
+                DOTS_PER_INCH,
+                figure.title,
+                page_parts.figure_numbers(figure),
+            ]
         )
         now[figure.name] = hashlib.sha256(content.encode()).hexdigest()
         for path in (folder / f"{figure.name}.{kind}" for kind in ("png", "pdf")):
             if before.get(figure.name) != now[figure.name] or not path.is_file():
-                write_atomically(path, save_figure(plot_figure(figure, FIGURE_OPTIONS), path.suffix[1:]))
+                write_atomically(path, save_figure(_plotted(figure), path.suffix[1:], DOTS_PER_INCH))
     for timeline in worked_timelines():
         for path in (folder / f"timeline-{timeline.schedule}.{kind}" for kind in ("svg", "png")):
             if not path.is_file():
                 write_gantt(timeline, path)
     write_document(record, now)
+
+
+def _plotted(figure: CurveFigure) -> Figure:
+    """Return a figure in a size and with lines that suit its number of panels."""
+    import matplotlib as mpl  # noqa: PLC0415  (slow to import)
+
+    rows = -(-len(figure.panels) // PANELS_IN_ROW)
+    size = (FIGURE_WIDTH, ROW_HEIGHT * (1 if rows == 1 else 0.9 * rows))
+    look: dict[Any, Any] = {"figure.figsize": size, "axes.grid": True, "grid.alpha": 0.3}
+    with mpl.rc_context(look | {"lines.linewidth": 1.3, "lines.markersize": 5}):
+        return plot_figure(figure)
