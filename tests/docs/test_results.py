@@ -109,6 +109,18 @@ def test_best_group_sizes_are_those_of_the_published_runs(studies: StudyResults)
     assert f"| CIFAR-10, idfl | 5 | {best('cifar10', 'idfl')} | |" in PAGE
 
 
+def test_cifar10_shows_the_trend_of_mnist(studies: StudyResults) -> None:
+    mnist, cifar10 = (studies.judged[study] for study in ("mnist", "cifar10"))
+    for judged in (mnist, cifar10):
+        held = {found.statement.name for found in judged.judgements if found.truth}
+        assert {"3a", "3b", "3d"} <= held
+    for schedule in BOTH:
+        (smaller,) = cifar10.evidence.finals(schedule)
+        for larger in mnist.evidence.finals(schedule):
+            assert min(smaller, key=lambda size: smaller[size]) < min(larger, key=larger.__getitem__)
+    assert '"similar trend"' in TEXT
+
+
 def test_most_accurate_group_sizes_are_those_of_the_published_runs(studies: StudyResults) -> None:
     def best(study: str, schedule: Schedule) -> str:
         evidence = studies.judged[study].evidence

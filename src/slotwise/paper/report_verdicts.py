@@ -119,10 +119,11 @@ class Judged:
 
     @property
     def label(self) -> str:
-        """The letter of the reading, and how its runs differ from the paper's case."""
+        """The letter of the reading, how its runs differ from the paper's case, and if it is one seed."""
         base = self.evidence.base
         parts = ["IID"] if isinstance(base.dataset.partition, Iid) else []
         parts += [] if self.evidence.reaches_the_end else [f"T={base.deadline:,}"]
+        parts += ["1 seed"] if len(self.evidence.seeds) == 1 else []
         return " ".join((f"({self.reading.letter})", ", ".join(parts))).strip()
 
     def counts(self, figure: str | None = None) -> str:
