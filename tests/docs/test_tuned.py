@@ -4,7 +4,7 @@ from doc_pages import ROOT
 
 from slotwise.paper.histories import Histories
 from slotwise.paper.tuned import DEADLINE, JUDGING_SEEDS, METHODS, PILOT_DEADLINE, TUNING_SEED
-from slotwise.paper.tuned_page import FIGURES, page_text
+from slotwise.paper.tuned_page import FIGURES, docs_text
 from slotwise.paper.tuned_results import tuned_methods
 from slotwise.paper.tuned_runs import TRAINED
 
@@ -13,7 +13,7 @@ DOCS = ROOT / "docs"
 
 def test_every_number_of_the_page_is_computed_from_the_curves() -> None:
     drawn = sorted(path.stem for path in (DOCS / FIGURES).glob("*.png"))
-    text = page_text(tuned_methods(Histories(TRAINED)), {name: f"{FIGURES}/{name}.png" for name in drawn})
+    text = docs_text(tuned_methods(Histories(TRAINED)), drawn)
     assert (DOCS / "tuned.md").read_text(encoding="utf-8") == text
 
 

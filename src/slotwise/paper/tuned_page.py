@@ -7,7 +7,7 @@ contains, and writes docs/tuned.md and its figures again; without DIR it only wr
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean, median
@@ -39,6 +39,7 @@ from slotwise.paper.tuned_runs import TRAINED
 from slotwise.report.number_text import counted
 
 Rows = Iterator[Sequence[str]]
+FORMULA = "[formula](model-average.md#d--1-chains)"
 FIGURES = "results/tuned"  # folder of the figures of the documentation
 ACCURACIES = (0.90, 0.95, 0.97)
 TITLE = "Tuned: every schedule with its best step"
@@ -95,12 +96,24 @@ def publish(docs: Path, trained: Path | None = None) -> None:
     if trained is not None:
         histories.add_all(Histories(trained / "histories"), [method.name for method in METHODS])
     methods, figures = tuned_methods(histories), docs / FIGURES
-    text = page_text(methods, {name: f"{FIGURES}/{name}.png" for name in draw_figures(figures, methods)})
-    write_atomically(docs / "tuned.md", text)
+    write_atomically(docs / "tuned.md", docs_text(methods, draw_figures(figures, methods)))
 
 
-def page_text(methods: Sequence[TunedMethod], figures: dict[str, str]) -> str:
-    """Return the page; ``figures`` are the paths of those that have been drawn, by name."""
+def docs_text(methods: Sequence[TunedMethod], drawn: Iterable[str]) -> str:
+    """Return the page of the documentation, with the figures that have been drawn."""
+    return page_text(methods, {name: f"{FIGURES}/{name}.png" for name in drawn}, FORMULA)
+
+
+def page_text(
+    methods: Sequence[TunedMethod], figures: Mapping[str, str], formula: str = "docs/model-average.md"
+) -> str:
+    """Return the page.
+
+    Args:
+        methods: All methods, with what has been trained.
+        figures: Paths of the figures that have been drawn, by name.
+        formula: Where the formula of the stable step is derived, as text or link.
+    """
     parts = [f"# {TITLE}", QUESTION, "## How far it is", *_progress(methods)]
     parts += ["## Findings", *findings(methods)]
     parts += ["## Judged runs", *_judged_part(methods), *_picture(figures, "judged")]
@@ -109,7 +122,11 @@ def page_text(methods: Sequence[TunedMethod], figures: dict[str, str]) -> str:
         "Training losses of all pilots, by step; – was not tried, × diverged:",
         _table(_step_rows(methods)),
     ]
-    parts += ["## Best step against staleness", *_staleness_part(methods), *_picture(figures, "staleness")]
+    parts += [
+        "## Best step against staleness",
+        *_staleness_part(methods, formula),
+        *_picture(figures, "staleness"),
+    ]
     parts += ["## Rule", RULE, "## Repeat it", REPEAT]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -197,10 +214,10 @@ def _loss_at(curve: TrainedCurve | None) -> str:
     return number(curve.final_loss) if isfinite(curve.final_loss) else "×"
 
 
-def _staleness_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
+def _staleness_part(methods: Sequence[TunedMethod], formula: str) -> Iterator[str]:
     yield (
         "A quadratic with updates d rounds old is stable for steps below 2·sin(π/(2(2d+1))) over its "
-        "curvature ([formula](model-average.md#d--1-chains)). If that alone decides, step over sine is the "
+        f"curvature ({formula}). If that alone decides, step over sine is the "
         "same for all d at one S, and the product of step and rounds, how far a run can go, hardly grows "
         "with d:"
     )
@@ -220,7 +237,7 @@ def _names(one: TunedMethod) -> tuple[str, str, str]:
     return str(one.method.group_size), one.schedule, str(one.method.staleness)
 
 
-def _picture(figures: dict[str, str], name: str) -> Iterator[str]:
+def _picture(figures: Mapping[str, str], name: str) -> Iterator[str]:
     captions = {
         "judged": "Final training loss and test accuracy of the judged runs against the group size",
         "steps": "Training loss of the pilots against the step size, a panel for each group size",
