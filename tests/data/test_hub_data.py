@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no label": (
         rows(),
         {"label_column": "size"},
-        "label_column = size: must be one of whole",
+        "label_column = size: must be a column of hf:me/set with whole",
     ),
     "no split": (rows(), {"test_split": "check"}, "test_split = check: must be one of the splits"),
     "both": (pictures(20), {"input_columns": "image,label"}, "input_columns = image,label: must be one"),
