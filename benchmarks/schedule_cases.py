@@ -51,6 +51,7 @@ def cases() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "idfl auto, jitter", {"schedule": "idfl", "jitter": 0.3}
     yield "async, absences", {"schedule": "async", "mean_present": 500, "mean_away": 100}
     yield "async, batteries", {"schedule": "async"} | BATTERY
+    yield "async, harvest by chance", {"schedule": "async", "harvest_probability": 0.5} | BATTERY
     yield "async, uplink losses", {"schedule": "async", "uplink_loss": 0.2}
     for choice in ("random", "best-channel"):
         yield f"sync, fading, {choice} participants", {"schedule": "sync", "participation": choice} | FADING

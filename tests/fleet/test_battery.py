@@ -116,3 +116,16 @@ def test_wrong_options_are_named(options: dict[str, Any], parameter: str) -> Non
     with pytest.raises(InputError) as caught:
         Devices(**options).fleet(SCENARIO)
     assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize("probability", [0.5, 1 / 3, 1e-9, 1 - 2**-53])
+def test_the_ledger_of_many_devices_harvests_what_batteries_do(probability: float) -> None:
+    batteries = Batteries(
+        capacity=(1e6,), computing=(1.0,), sending=(1.0,), initial=(0.0,), harvest=(2.0,),
+        probability=probability, seed=5,
+    )  # fmt: skip
+    ledger, slots = Ledger(batteries, 70), [1, 7, 7, 400, 9_000]
+    for device in (1, 2, 70):
+        for slot in slots:
+            ledger.charge_at(device, slot)
+        assert ledger.harvested[device - 1] == batteries.harvested_until(device, 0, slots[-1])

@@ -7,22 +7,24 @@ slot on; what does not fit into the battery is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
+from importlib.util import find_spec
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.base.errors import ConflictError, InputError
-from slotwise.base.random_streams import SchedulePurpose, chances
+from slotwise.base.random_streams import SchedulePurpose, chances, device_states
 from slotwise.options.checks import LARGEST_SEED, whole
 
 NANOJOULES = 1_000_000_000  # of a joule
 MOST_JOULES = 1_000_000_000.0  # so that a battery fits 64 bits, in nanojoules
 MOST_HARVEST = 1_000_000.0  # joules of a slot, so that the sum of a chunk of slots does
 LONGEST_WAIT = 10_000_000  # slots; a device that cannot pay after so many never can
+_MANY = 64  # devices, from which compiled code is worth its loading
 _FIRST_CHUNK, _CHUNK = 128, 4096  # slots that are drawn together: few at first, as most waits are short
 
 
@@ -121,12 +123,27 @@ class Ledger:
         self.initial = [min(batteries.nanojoules("initial", n), self._capacity[n - 1]) for n in everyone]
         self.charge = list(self.initial)
         self.harvested, self.spilled, self.spent = ([0] * devices for _ in range(3))
+        self._harvested_until = self._compiled(devices) or batteries.harvested_until
+
+    def _compiled(self, devices: int) -> Callable[[int, int, int], int] | None:
+        """Return `Batteries.harvested_until` of harvests by chance, compiled; None if it is not needed."""
+        batteries = self._batteries
+        if batteries.probability == 1 or devices < _MANY or find_spec("numba") is None:
+            return None
+        from slotwise.base.random_kernel import count_below  # noqa: PLC0415  (compiled code loads slowly)
+
+        states = device_states(batteries.seed, SchedulePurpose.HARVEST, devices)
+        amounts = [batteries.nanojoules("harvest", device) for device in range(1, devices + 1)]
+        limit = np.uint64(ceil(batteries.probability * 2**53))  # a chance has 53 bits
+        return lambda device, first, end: (
+            amounts[device - 1] * count_below(states[device - 1], first, end, limit)
+        )
 
     def charge_at(self, device: int, slot: int) -> int:
         """Return the charge of a device at the beginning of a slot, with all that is harvested by then."""
         place = device - 1
         if slot > self._slot[place]:
-            gained = self._batteries.harvested_until(device, self._slot[place], slot)
+            gained = self._harvested_until(device, self._slot[place], slot)
             # Nothing is paid between the two slots, so one cut at the capacity equals a cut in every slot.
             total = self.charge[place] + gained
             self.charge[place] = min(total, self._capacity[place])

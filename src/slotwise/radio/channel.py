@@ -37,9 +37,9 @@ class ModelConditions:
             for planning, purpose in ((False, SchedulePurpose.FADING), (True, SchedulePurpose.PLANNED_FADING))
         }
 
-    def rayleigh_states(self, *, planning: bool = False) -> States | None:
-        """Return the states from which blocks of Rayleigh fading are drawn; None if the fading is another."""
-        return self._states[planning] if isinstance(self.fading, Rayleigh) else None
+    def states(self, *, planning: bool = False) -> States:
+        """Return the states from which the blocks of each device are drawn."""
+        return self._states[planning]
 
     def snr(
         self, first_block: int, blocks: int, *, places: Integers | None = None, planning: bool = False

@@ -35,6 +35,11 @@ class Fading(Value, ABC):
     is_random: ClassVar[bool] = True
     coherence_slots: Slots = 1
 
+    @property
+    def sight(self) -> float | None:
+        """Power of the line of sight over that of all other paths; None if compiled code cannot draw it."""
+        return None
+
     @abstractmethod
     def gains(self, states: States) -> Floats:
         """Return a gain for each state, in the same shape."""
@@ -46,6 +51,7 @@ class NoFading:
 
     is_random: ClassVar[bool] = False
     coherence_slots: ClassVar[int] = 1
+    sight: ClassVar[None] = None
 
     def gains(self, states: States) -> Floats:
         """Return 1 for each state."""
@@ -54,6 +60,11 @@ class NoFading:
 
 class Rayleigh(Fading):
     """No line of sight: the power gain is exponential: −ln(1 − u) (Tse and Viswanath, 2005, sec. 2.4.2)."""
+
+    @property
+    def sight(self) -> float:
+        """Always 0."""
+        return 0.0
 
     def gains(self, states: States) -> Floats:
         """Return a gain for each state."""
@@ -73,9 +84,14 @@ class Rician(Fading):
 
     k_db: Annotated[float, Range(least=-100.0, most=100.0), Named("rician_k_db")] = 6.0
 
+    @property
+    def sight(self) -> float:
+        """The linear factor K."""
+        return float(10 ** (self.k_db / 10))
+
     def gains(self, states: States) -> Floats:
         """Return a gain for each state."""
-        k = 10 ** (self.k_db / 10)
+        k = self.sight
         power, angle = -np.log1p(-units(states)), 2 * pi * units(mixed_all(states, 1))
         gains: Floats = (k + power + 2 * np.sqrt(k * power) * np.cos(angle)) / (k + 1)
         # Where both paths cancel, rounding may leave a tiny negative number.

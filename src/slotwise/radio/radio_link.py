@@ -80,7 +80,7 @@ class RadioLink:
 
     @cached_property
     def draws(self) -> RayleighDraws | None:
-        """The numbers that uplinks under Rayleigh fading are drawn from; None if the fading is another."""
+        """The numbers that uplinks are drawn from in compiled code; None if the fading is not drawn there."""
         if self.fixed_slots:
             thresholds = np.array([self.threshold])
             return self._draws(thresholds, self.uplink_bits(thresholds), 1.0, self.uplink_scale)
@@ -99,9 +99,9 @@ class RadioLink:
 
     def _draws(self, thresholds: Floats, bits: Integers, gap: float, scale: float) -> RayleighDraws | None:
         model = self.conditions
-        if not isinstance(model, ModelConditions) or (states := model.rayleigh_states()) is None:
+        if not isinstance(model, ModelConditions) or model.fading.sight is None:
             return None
-        return RayleighDraws(states, model.mean_snr, thresholds, bits, gap, scale)
+        return RayleighDraws(model.states(), model.mean_snr, thresholds, bits, gap, scale, model.fading.sight)
 
     @cached_property
     def _follow_uplink(self) -> Follow | None:
@@ -112,10 +112,10 @@ class RadioLink:
         return self._compiled(self._adaptive_draws(self.broadcast_scale, self.broadcast_gain))
 
     def _compiled(self, draws: RayleighDraws | None) -> Follow | None:
-        """Return `rayleigh_kernel.follow` of draws; None if tables are as fast, or nothing can be drawn."""
+        """Return `drawing_kernel.follow` of draws; None if tables are as fast, or nothing can be drawn."""
         if draws is None or self.devices < FEW or find_spec("numba") is None:
             return None
-        from slotwise.schedule.rayleigh_kernel import follow  # noqa: PLC0415  (compiled code loads slowly)
+        from slotwise.schedule.drawing_kernel import follow  # noqa: PLC0415  (compiled code loads slowly)
 
         return partial(follow, draws)
 
@@ -127,8 +127,7 @@ class RadioLink:
             or not isinstance(self.conditions, ModelConditions)
         ):
             return None
-        states = self.conditions.rayleigh_states(planning=True)
-        return None if states is None else self.draws._replace(states=states)
+        return self.draws._replace(states=self.conditions.states(planning=True))
 
     def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
         """Return the slots of an uplink that starts in ``slot``, and whether it is lost.
@@ -146,7 +145,7 @@ class RadioLink:
                 return Transmission(abs(slots), lost=slots < 0)
         if fixed:
             return Transmission(fixed, lost=self._fails(device, slot, end))
-        # Block after block, as `rayleigh_kernel.follow` does: both must give the same slots.
+        # Block after block, as `drawing_kernel.follow` does: both must give the same slots.
         while slot < end:
             block = slot // each
             span = min((block + 1) * each, end) - slot
@@ -278,7 +277,7 @@ def uplink_durations(link: RadioLink) -> Integers:
     each, limit, draws = link.coherence_slots, link.give_up_slots, link.planned_draws()
     found: Integers = np.zeros((link.devices, PLANNED_SAMPLES), dtype=np.int64)
     if draws is not None:
-        from slotwise.schedule.rayleigh_kernel import durations  # noqa: PLC0415  (compiled code loads slowly)
+        from slotwise.schedule.drawing_kernel import durations  # noqa: PLC0415  (compiled code loads slowly)
 
         found = durations(draws, PLANNED_SAMPLES, PLANNED_BLOCKS * each, each, link.update_bits)
     # What the draws do not tell: uplinks that take more blocks, or whose slots are decided by rounding.

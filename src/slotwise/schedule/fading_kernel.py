@@ -1,7 +1,7 @@
 """Compiled loop of `fading_timeline`: choose the next sender and follow its uplink, until a round is full.
 
-Scores and bits are read from tables of the link. Rayleigh fading is drawn by `rayleigh_kernel` instead: a
-table would take most of the time of a simulation with short blocks.
+Scores and bits are read from tables of the link. Rayleigh and Rician fading is drawn by
+`drawing_kernel` instead: a table would take most of the time of a simulation with short blocks.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from slotwise.schedule import rayleigh_kernel
-from slotwise.schedule.rayleigh_kernel import NO_DEVICE, NOT_KNOWN, best_channel
+from slotwise.schedule import drawing_kernel
+from slotwise.schedule.drawing_kernel import NO_DEVICE, NOT_KNOWN, best_channel
 
 FULL_ROUND, NEEDS_TABLE, NEEDS_UPLINK, NEEDS_ROOM, NOBODY, OVER = 0, 1, 2, 3, 4, 5  # why the loop returns
 IDLE = np.iinfo(np.int64).max  # ready_at of a device that waits for a model
@@ -23,7 +23,7 @@ DEADLINE, COHERENCE, FIXED, UPDATE_BITS, GIVE_UP, FAIR, ERASURE, AT_ONCE = range
 # Columns of ``devices``.
 READY_AT, ARRIVED, VERSION = range(3)
 
-follow_draws = rayleigh_kernel.follow
+follow_draws = drawing_kernel.follow
 
 
 @njit(cache=True, error_model="numpy")

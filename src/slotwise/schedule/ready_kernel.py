@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from slotwise.base.random_streams import FIRST, SECOND, STEP
+from slotwise.base.random_kernel import mixed
 
-_STEP, _FIRST, _SECOND = (np.uint64(number) for number in (STEP, FIRST, SECOND))
-_11, _27, _30, _31 = (np.uint64(shift) for shift in (11, 27, 30, 31))
+_11 = np.uint64(11)
 _LARGEST = np.uint64(2**64 - 1)
 
 
@@ -23,12 +22,9 @@ def lowest_number(state: Any, ready: Any) -> int:
     best, lowest = -1, _LARGEST
     for n in range(len(ready)):
         if ready[n]:
-            mixed = state + np.uint64(n + 1) + _STEP
-            mixed = (mixed ^ (mixed >> _30)) * _FIRST
-            mixed = (mixed ^ (mixed >> _27)) * _SECOND
-            mixed = (mixed ^ (mixed >> _31)) >> _11
-            if mixed < lowest:
-                best, lowest = n, mixed
+            number = mixed(state, n + 1) >> _11
+            if number < lowest:
+                best, lowest = n, number
     return best
 
 

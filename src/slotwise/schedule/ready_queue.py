@@ -209,14 +209,14 @@ class _ByChannel(_Compared):
         return int(self._kernel.highest_score(self._score, self._share, self._ready))
 
 
-class _ByRayleighChannel(_ByChannel):
+class _ByDrawnChannel(_ByChannel):
     """The same over a link whose SNRs are drawn here: the link is asked only where two are almost equal."""
 
     def __init__(self, link: Link, draws: RayleighDraws, each: int, *, fair: bool) -> None:
-        from slotwise.schedule import rayleigh_kernel  # noqa: PLC0415  (compiled code takes time to load)
+        from slotwise.schedule import drawing_kernel  # noqa: PLC0415  (compiled code takes time to load)
 
         super().__init__(len(draws.states), link, fair=fair)
-        self._best_channel, self._not_known = rayleigh_kernel.best_channel, rayleigh_kernel.NOT_KNOWN
+        self._best_channel, self._not_known = drawing_kernel.best_channel, drawing_kernel.NOT_KNOWN
         self._draws, self._each, self._bounds = draws, each, np.empty((2, len(draws.states)))
 
     def _best(self, now: Instant) -> int:
@@ -265,7 +265,7 @@ def queue_of(
         if isinstance(selection, RandomSelection):
             return _Random(devices, selection.seed)
         if by_channel and has_blocks(link) and (draws := getattr(link, "draws", None)) is not None:
-            return _ByRayleighChannel(link, draws, link.coherence_slots, fair=fair)
+            return _ByDrawnChannel(link, draws, link.coherence_slots, fair=fair)
         if by_channel:
             return _ByChannel(devices, link, fair=fair)
     return _Asked(selection, seen)

@@ -1,4 +1,4 @@
-"""Compiled draws of Rayleigh fading (`RayleighDraws`): who has the best channel, and how far an uplink gets.
+"""Compiled draws of fading (`RayleighDraws`): who has the best channel, and how far an uplink gets.
 
 Numbers are drawn where they are needed and only there. The answers are those of the tables that numpy makes,
 to the bit: where rounding errors of a logarithm could decide, the answer is that the link has to be asked.
@@ -6,13 +6,13 @@ to the bit: where rounding errors of a logarithm could decide, the answer is tha
 
 from __future__ import annotations
 
-from math import floor, log, log1p, log2
+from math import cos, floor, log, log1p, log2, pi, sqrt
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from slotwise.base.random_streams import FIRST, SECOND, STEP
+from slotwise.base.random_kernel import mixed
 
 NO_DEVICE, NOT_KNOWN = -1, -2  # instead of a device that is chosen
 UNKNOWN = -1  # bits that rounding errors decide
@@ -21,41 +21,40 @@ CLOSE_BITS = 1e-12  # relative; a thousand times those of log1p and log2
 _MOST_EXACT = 2.0**53  # beyond, not every whole number is a float
 _TOGETHER = 256  # devices whose bounds are compared at once
 
-_STEP, _FIRST, _SECOND = (np.uint64(number) for number in (STEP, FIRST, SECOND))
-_11, _27, _30, _31 = (np.uint64(shift) for shift in (11, 27, 30, 31))
+_11 = np.uint64(11)
 _ONE = np.int64(1023 << 52)  # the bits of 1.0 as a float64: an exponent of 11 bits and 52 of the mantissa
 _BENT = 0.0861  # the most by which log2 exceeds its chords between powers of two
 _LN2 = log(2.0)
 
 
-@njit(cache=True, inline="always")
-def mixed(state: Any, block: Any) -> Any:
-    """Return the state after one more part of the key, as `slotwise.base.random_streams.mixed_all` does."""
-    state = state + np.uint64(block) + _STEP
-    state = (state ^ (state >> _30)) * _FIRST
-    state = (state ^ (state >> _27)) * _SECOND
-    return state ^ (state >> _31)
-
-
-@njit(cache=True, inline="always")
-def drawn_snr(states: Any, mean: Any, n: int, block: int) -> float:
-    """Return the SNR of device n+1 in a block."""
-    return -log1p(-(float(mixed(states[n], block) >> _11) * 2.0**-53)) * mean[n]  # type: ignore[no-any-return]
+@njit(cache=True, error_model="numpy")
+def drawn_snr(draws: Any, n: int, block: int) -> tuple[float, float]:
+    """Return the SNR of device n+1 in a block, and a number that its rounding errors are relative to."""
+    state, sight = mixed(draws.states[n], block), draws.sight
+    power = -log1p(-(float(state >> _11) * 2.0**-53))
+    if sight == 0:
+        return power * draws.mean[n], power * draws.mean[n]
+    # As in `Rician`: both paths may cancel.
+    angle = 2 * pi * (float(mixed(state, 1) >> _11) * 2.0**-53)
+    gain = max(0.0, (sight + power + 2 * sqrt(sight * power) * cos(angle)) / (sight + 1))
+    return gain * draws.mean[n], (sight + power) * draws.mean[n]
 
 
 @njit(cache=True, error_model="numpy")
 def drawn_bits(draws: Any, places: Any, block: int) -> int:
     """Return the bits of a slot to the worst of some devices; `UNKNOWN` if rounding errors decide them."""
-    snr = np.inf
+    snr, error = np.inf, 0.0
     for n in places:
-        snr = min(snr, drawn_snr(draws.states, draws.mean, n, block))
+        one, size = drawn_snr(draws, n, block)
+        snr, error = min(snr, one), max(error, CLOSE_BITS * size)
     if len(draws.thresholds):
-        low = np.searchsorted(draws.thresholds, snr * (1 - CLOSE_BITS), side="right")
-        if low != np.searchsorted(draws.thresholds, snr * (1 + CLOSE_BITS), side="right"):
+        low = np.searchsorted(draws.thresholds, snr - error, side="right")
+        if low != np.searchsorted(draws.thresholds, snr + error, side="right"):
             return UNKNOWN
         return draws.bits[low - 1] if low else 0
     bits = log2(1 + snr / draws.gap) * draws.scale
-    error = CLOSE_BITS * (bits + draws.scale)
+    # The slope of the logarithm is at most 1.5 / (gap + SNR).
+    error = CLOSE_BITS * (bits + draws.scale) + 1.5 * error / (draws.gap + snr) * draws.scale
     if bits >= _MOST_EXACT or floor(bits - error) != floor(bits + error):
         return UNKNOWN
     return floor(bits)  # type: ignore[no-any-return]
@@ -109,14 +108,18 @@ def bound_scores(draws: Any, block: int, ready: Any, share: Any, by_rate: bool, 
     """Fill in a lower and an upper bound of the score of every device; −1 for those that are not ready.
 
     The bits of a float64 are its logarithm, but for straight lines between the powers of two: log2 exceeds
-    them by at most `_BENT`. So no logarithm is taken, and the loop is compiled to vectors.
+    them by at most `_BENT`. So no logarithm is taken, and the loop is compiled to vectors. With a line of
+    sight, paths add up or cancel at most.
     """
     states, mean, least, most = draws.states, draws.mean, bounds[0], bounds[1]
+    sight, root = draws.sight, sqrt(draws.sight)
     for n in range(len(ready)):
         rest = 1.0 - float(np.int64(mixed(states[n], block) >> _11)) * 2.0**-53
         above = float(_ONE - np.float64(rest).view(np.int64)) * 2.0**-52  # at least −log2(rest)
-        high = above * _LN2 * mean[n]
-        low = max(0.0, above - _BENT) * _LN2 * mean[n]
+        high, low = above * _LN2, max(0.0, above - _BENT) * _LN2
+        if sight > 0:
+            high, low = (root + sqrt(high)) ** 2 / (sight + 1), 0.0
+        high, low = high * mean[n], low * mean[n]
         if by_rate:
             high = float(np.float64(1.0 + high).view(np.int64) - _ONE) * 2.0**-52 + _BENT
             low = float(np.float64(1.0 + low).view(np.int64) - _ONE) * 2.0**-52
@@ -143,17 +146,18 @@ def best_channel(draws: Any, block: int, ready: Any, share: Any, by_rate: bool, 
     bound_scores(draws, block, ready, share, by_rate, bounds)
     # Floats of at least 0 have the order of their bits.
     limit = np.int64(largest(bounds[0].view(np.int64))).view(np.float64) * (1 - 1e-9) - 1e-12
-    best, highest, second = NO_DEVICE, -1.0, -1.0
+    best, highest, second, size = NO_DEVICE, -1.0, -1.0, 0.0
     for first in range(0, len(ready), _TOGETHER):
         part = bounds[1, first : first + _TOGETHER]
         if np.int64(largest(part.view(np.int64))).view(np.float64) < limit:
             continue
         for n in range(first, first + len(part)):
             if ready[n] and bounds[1, n] >= limit:
-                score = drawn_snr(draws.states, draws.mean, n, block)
-                score = (log2(1.0 + score) if by_rate else score) * share[n]
-                second = max(second, min(score, highest))
+                snr, errors = drawn_snr(draws, n, block)
+                score = (log2(1.0 + snr) if by_rate else snr) * share[n]
+                second, size = max(second, min(score, highest)), max(size, errors * share[n])
                 if score > highest:
                     best, highest = n, score
+                    limit = max(limit, score * (1 - 1e-9) - 1e-12)
     # 1 + SNR is rounded to 2e-16.
-    return NOT_KNOWN if second >= 0 and second >= highest - CLOSE * highest - 1e-15 else best
+    return NOT_KNOWN if second >= 0 and second >= highest - CLOSE * (highest + size) - 1e-15 else best
