@@ -6,6 +6,7 @@ from slotwise.base.errors import InputError
 from slotwise.live.enroll.enrolment import (
     MAX_DEVICES,
     Enrolment,
+    broker_configuration,
     hash_password,
     new_password,
     parse_host,
@@ -27,6 +28,19 @@ def test_a_name_or_an_address_is_a_host(host: str) -> None:
 def test_anything_else_is_none(host: str) -> None:
     with pytest.raises(InputError, match="a host name"):
         parse_host(host)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "listener"),
+    [
+        (["localhost"], "listener 8883 localhost"),
+        (["127.0.0.1", "localhost"], "listener 8883 127.0.0.1"),
+        (["broker.lan"], "listener 8883"),
+        (["localhost", "192.168.1.5"], "listener 8883"),
+    ],
+)
+def test_a_broker_of_this_machine_listens_on_this_machine_only(hosts: list[str], listener: str) -> None:
+    assert listener in broker_configuration(Enrolment(hosts)).splitlines()
 
 
 def test_clients_use_the_first_host_and_free_numbers_are_given_out_first() -> None:

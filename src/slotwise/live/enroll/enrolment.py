@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from slotwise.base.errors import InputError, MissingError
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
+from slotwise.live.transport.broker import is_loopback
 from slotwise.options import Range
 from slotwise.options.checks import Value
 
@@ -180,7 +181,7 @@ _CONFIGURATION = """\
 # Files are named relative to this folder, so that it can be copied anywhere. Start mosquitto in this folder:
 #     mosquitto -c mosquitto.conf
 
-listener {port}
+listener {listener}
 tls_version tlsv1.2
 certfile broker.crt
 keyfile broker.key
@@ -208,9 +209,10 @@ log_timestamp_format %Y-%m-%dT%H:%M:%S
 
 
 def broker_configuration(enrolment: Enrolment) -> str:
-    """Return the text of mosquitto.conf."""
+    """Return the text of mosquitto.conf; a broker that is reached on its own machine only listens there."""
+    local = all(is_loopback(host) for host in enrolment.hosts)
     return _CONFIGURATION.format(
-        port=enrolment.port,
+        listener=f"{enrolment.port} {enrolment.hosts[0]}" if local else enrolment.port,
         login=_LOGINS[enrolment.by_certificate],
         largest_model=enrolment.largest_model,
         packet=4 * enrolment.largest_model + HEADER_BYTES,
