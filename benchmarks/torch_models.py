@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from slotwise.base.machine import describe_machine
 from slotwise.bench import (
@@ -83,6 +82,20 @@ class Case(NamedTuple):
     channels_last: bool
 
 
+def as_vector(module: nn.Module) -> torch.Tensor:
+    """Return the parameters of a module, which may be in channels-last memory."""
+    return torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
+
+
+@torch.no_grad()
+def load_vector(module: nn.Module, vector: torch.Tensor) -> None:
+    """Set the parameters of a module, which stay in their memory."""
+    parameters = list(module.parameters())
+    parts = vector.split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.copy_(part.view(parameter.shape))
+
+
 def loop_rate(case: Case, module: nn.Module, rounds: int, threads: int) -> float:
     """Return the SGD steps per second of the plain loop."""
     torch.set_num_threads(threads)
@@ -95,7 +108,7 @@ def loop_rate(case: Case, module: nn.Module, rounds: int, threads: int) -> float
     labels = torch.from_numpy(dataset.train_targets.astype(np.int64))
     began = time.perf_counter()
     for k in range(rounds):
-        start, deltas = parameters_to_vector(model.parameters()).detach(), []
+        start, deltas = as_vector(model), []
         uplinks = timeline.uplinks(k)
         for device, training in zip(timeline.device[uplinks], timeline.training[uplinks], strict=True):
             local = copy.deepcopy(model)
@@ -105,8 +118,8 @@ def loop_rate(case: Case, module: nn.Module, rounds: int, threads: int) -> float
                 optimiser.zero_grad()
                 nn.functional.cross_entropy(local(images[rows]), labels[rows]).backward()
                 optimiser.step()
-            deltas.append(start - parameters_to_vector(local.parameters()).detach())
-        vector_to_parameters(start - torch.stack(deltas).mean(dim=0), model.parameters())
+            deltas.append(start - as_vector(local))
+        load_vector(model, start - torch.stack(deltas).mean(dim=0))
     return len(timeline) * SGD.local_steps / (time.perf_counter() - began)
 
 

@@ -49,6 +49,7 @@ Context = AbstractContextManager[Any]
 Initial = Literal["module", "seed"]
 Compile = Literal["auto", False]
 _CHOICES = {"initial": get_args(Initial), "compile": get_args(Compile), "buffers": get_args(Buffers)}
+_NOT_ASKED = "compile=False"
 CHUNK = 512  # samples of an evaluation at once, at most
 
 
@@ -99,8 +100,7 @@ class TorchTask(Task):
             scale: Per channel of uint8 images, by default that of the data set.
             device: Torch device; by default the GPU if there is one.
             compile: "auto": by slotwise's kernels on the CPU if they have such a network, several times as
-                fast; results differ by float errors. False: in torch. `repr`, and a run when it starts, say
-                which, and why not.
+                fast; results differ by float errors. False: in torch. `repr` says which, and why not.
 
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
@@ -122,7 +122,11 @@ class TorchTask(Task):
         tried = (FlatModule(self._module, self._layout), self.initial_model(), self._data, self._objective)
         self._checks: Checks = check_module(*tried, training)
         self._compiled, self.not_compiled = self._compile(compile, offset, scale)
-        self.start_notice = repr(self) if compile == "auto" else ""
+
+    @property
+    def start_notice(self) -> str:  # type: ignore[override]
+        """Say when a run starts by what the module is trained, unless the caller has decided that."""
+        return "" if self.not_compiled == _NOT_ASKED else repr(self)
 
     def __repr__(self) -> str:
         """Say what is trained, and by what."""
@@ -134,7 +138,7 @@ class TorchTask(Task):
     ) -> tuple[CnnTask | None, str]:
         """Return the task of the compiled kernels, or None and the reason why there is none."""
         if how is False:
-            return None, "compile=False"
+            return None, _NOT_ASKED
         if type(self) is not TorchTask:
             return None, "a subclass may train in another way"
         if self._device.type != "cpu":
