@@ -179,7 +179,7 @@ def _state_of(state: LiveState, number: int) -> DeviceState:
 
 
 class Stalls:
-    """Notices that a running run makes no progress: nobody is connected, or no round ends for long."""
+    """Notices that a running run makes no progress: no device is connected, or no round ends for long."""
 
     def __init__(self, state: LiveState, clock: Clock) -> None:
         self._state, self._clock, self.running = state, clock, False
@@ -192,8 +192,8 @@ class Stalls:
         if not self.running or log.rounds != self._round:
             self._round, self._since = log.rounds, now
         waited = now - self._since
-        nobody = not self._state.presence.connected
-        return waited if waited > (SHORTEST_STALL if nobody else self._longest()) else 0.0
+        alone = not self._state.presence.connected
+        return waited if waited > (SHORTEST_STALL if alone else self._longest()) else 0.0
 
     def _longest(self) -> float:
         """Return the seconds without a round that are usual."""
