@@ -1,6 +1,7 @@
 """Worker processes: the results of threads, replaced when they die, and errors in one line."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,9 @@ class Gone(RemoteWorkers):
             raise WorkersGone("lost the cluster")
 
         super().__init__(CheckedTask.of(task), 1, start)
+
+    def drop(self, rounds: Collection[int]) -> None:
+        """Forget nothing."""
 
 
 def test_without_workers_trainings_fail_and_evaluations_are_computed_here() -> None:
