@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from slotwise.learning import quantisation
-from slotwise.learning.quantisation import Packing, link_slots_of, quantise
+from slotwise.learning.quantisation import Packing, link_slots_of, quantise, quantise_arrays
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 PARTS = st.lists(arrays(np.float32, st.integers(0, 30), elements=FINITE), min_size=1, max_size=4).filter(
@@ -67,3 +67,11 @@ def test_whole_bytes_are_the_same_as_bit_by_bit(monkeypatch, bits):
     monkeypatch.setattr(quantisation, "WHOLE_BYTES", {})
     assert own.pack(update) == packed
     assert own.unpack(packed).tobytes() == update.tobytes()
+
+
+@given(parts=PARTS, bits=BITS, seed=st.integers(0, 5), odd=st.sampled_from([0.0, np.nan, np.inf]))
+def test_arrays_are_quantised_together_as_one_by_one(parts, bits, seed, odd):
+    for last in (parts, [*parts, np.full(3, odd, np.float32)]):
+        ends = np.cumsum([len(part) for part in last], dtype=np.int64)
+        together = quantise_arrays(np.concatenate(last), ends, bits, np.random.default_rng(seed))
+        assert together.tobytes() == quantised(last, bits, seed).tobytes()

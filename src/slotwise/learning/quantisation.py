@@ -64,8 +64,7 @@ class Quantised(TaskWrapper):
         if self.bits == UNQUANTISED:
             return update
         draw = generator(self._seed, Purpose.QUANTISATION, start.device, start.training)
-        parts = np.split(update, self._ends[:-1])
-        return np.concatenate([quantise(part, self.bits, draw) for part in parts])
+        return quantise_arrays(update, self._ends, self.bits, draw)
 
 
 def packing_of(task: Task) -> Packing | None:
@@ -91,19 +90,39 @@ def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
         return numbers
     steps = 2 ** (bits - 1) - 1
     for at in range(0, len(numbers), BLOCK):
-        exact = rounded[at : at + BLOCK].astype(np.float64)
-        exact /= largest
-        exact *= steps
-        levels = np.floor(exact)
-        exact -= levels
-        levels += draw.random(len(levels)) < exact
-        # Multiplied before divided: the highest level is exactly the largest number, which `Packing` sends as
-        # the scale.
-        levels *= largest
-        levels /= steps
-        rounded[at : at + BLOCK] = levels
+        _round(rounded[at : at + BLOCK], largest, steps, draw)
     # The sign is kept at level 0 too, so that unpacking gives the same bits.
     return np.copysign(rounded, numbers, out=rounded)
+
+
+def _round(
+    magnitude: Vector, largest: float | NDArray[np.float64], steps: int, draw: np.random.Generator
+) -> None:
+    """Round magnitudes at random to one of ``steps`` levels below the largest, in place."""
+    exact = magnitude.astype(np.float64)
+    exact /= largest
+    exact *= steps
+    levels = np.floor(exact)
+    exact -= levels
+    levels += draw.random(len(levels)) < exact
+    # Multiplied before divided: the highest level is exactly the largest number, which `Packing` sends as
+    # the scale.
+    levels *= largest
+    levels /= steps
+    magnitude[:] = levels
+
+
+def quantise_arrays(update: Vector, ends: NDArray[np.int64], bits: int, draw: np.random.Generator) -> Vector:
+    """Return what `quantise` makes of one array after another, which end at ``ends``, in fewer calls."""
+    starts = np.concatenate([[0], ends[:-1]])
+    magnitude: Vector = np.abs(update)
+    largest = np.maximum.reduceat(magnitude, starts) if (ends > starts).all() else np.zeros(1, np.float32)
+    if not (np.isfinite(largest) & (largest > 0)).all():
+        return np.concatenate([quantise(part, bits, draw) for part in np.split(update, ends[:-1])])
+    scales, steps = np.repeat(largest.astype(np.float64), ends - starts), 2 ** (bits - 1) - 1
+    for at in range(0, len(update), BLOCK):
+        _round(magnitude[at : at + BLOCK], scales[at : at + BLOCK], steps, draw)
+    return np.copysign(magnitude, update, out=magnitude)
 
 
 def quantised_bits(parameters: int, bits: int, arrays: int) -> int:
