@@ -39,12 +39,13 @@ class Memory:
         """Return the last update of a device; 0 if there is none."""
         return self._updates.get(f"{UPDATE}{device}", 0.0)
 
-    def keep(self, sent: Contribution) -> None:
-        """Replace the update of a device by its new one."""
-        self.total += sent.update
-        self.total -= self.recall(sent.device)
-        self._updates[f"{UPDATE}{sent.device}"] = sent.update
-        self._started[sent.device] = sent.round - sent.staleness
+    def keep(self, contributions: Iterable[Contribution]) -> None:
+        """Replace the updates of devices by their new ones."""
+        for sent in contributions:
+            self.total += sent.update
+            self.total -= self.recall(sent.device)
+            self._updates[f"{UPDATE}{sent.device}"] = sent.update
+            self._started[sent.device] = sent.round - sent.staleness
 
     def forget_before(self, first: int) -> None:
         """Drop updates that started from a model of an earlier round."""
@@ -58,37 +59,43 @@ class Memory:
         return {**self._updates, "total": self.total, "started": started}
 
 
-def _remembered(memory: Memory, contributions: Iterable[Contribution]) -> Memory:
-    for sent in contributions:
-        memory.keep(sent)
-    return memory
-
-
 @dataclass(frozen=True)
-class Mifa(Value):
-    """w_{k+1} = w_k − eta_g·(1/n) Σ y_i, the mean of the last updates of the n devices heard so far.
-
-    Gu, Huang, Zhang and Huang, "Fast Federated Learning in the Presence of Arbitrary Device Unavailability",
-    NeurIPS 2021, arXiv:2106.04159. The paper begins with a round of all devices, from which on n = N.
+class _Remembering(Value):
+    """Keep the last update of every device.
 
     Attributes:
         server_rate: Server step size.
     """
 
-    keeps_updates: ClassVar[bool] = True
+    keeps_updates: ClassVar[bool] = True  # N vectors as long as the model
 
     server_rate: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 1.0
+
+
+@dataclass(frozen=True)
+class Mifa(_Remembering):
+    """w_{k+1} = w_k − eta_g·(1/n) Σ y_i, the mean of the last updates of the n devices heard so far.
+
+    Gu, Huang, Zhang and Huang, "Fast Federated Learning in the Presence of Arbitrary Device Unavailability",
+    NeurIPS 2021, arXiv:2106.04159. The paper begins with a round of all devices, from which on n = N.
+    """
 
     def __call__(
         self, model: Vector, contributions: Sequence[Contribution], state: RuleState
     ) -> tuple[Vector, RuleState]:
         """Return the next model and the memory."""
-        memory = _remembered(Memory(state, model.size), contributions)
+        memory = Memory(state, model.size)
+        memory.forget_before(self.oldest(contributions[0].round))
+        memory.keep(contributions)
         return _stepped(model, self.server_rate * (memory.total / len(memory))), memory.state()
+
+    def oldest(self, round_number: int) -> int:  # noqa: ARG002
+        """Return the round of the oldest model whose updates count in a round: the first."""
+        return 0
 
 
 @dataclass(frozen=True)
-class Ace(Value):
+class Ace(Mifa):
     """w_{k+1} = w_k − eta_g·(1/n) Σ y_i over the n devices whose last update is at most a rounds old.
 
     Chang, Yao, Krishnamurthy, Shelton, Chakraborty, Swami, Oymak and Roy-Chowdhury, "Mitigating Participation
@@ -97,41 +104,24 @@ class Ace(Value):
     counts. The age is counted from the model that the device started from.
 
     Attributes:
-        server_rate: Server step size.
         memory_age: Rounds after which a remembered update is dropped. Default: never.
     """
 
-    keeps_updates: ClassVar[bool] = True
-
-    server_rate: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 1.0
     memory_age: Annotated[int, Range(least=0, most=LARGEST)] | None = None
 
-    def __call__(
-        self, model: Vector, contributions: Sequence[Contribution], state: RuleState
-    ) -> tuple[Vector, RuleState]:
-        """Return the next model and the memory."""
-        memory = Memory(state, model.size)
-        if self.memory_age is not None:
-            memory.forget_before(contributions[0].round - self.memory_age)
-        memory = _remembered(memory, contributions)
-        return _stepped(model, self.server_rate * (memory.total / len(memory))), memory.state()
+    def oldest(self, round_number: int) -> int:
+        """Return the round of the oldest model whose updates count in a round."""
+        return 0 if self.memory_age is None else round_number - self.memory_age
 
 
 @dataclass(frozen=True)
-class FedVarp(Value):
+class FedVarp(_Remembering):
     """w_{k+1} = w_k − eta_g·[(1/S) Σ (u_i − y_i) + (1/N) Σ_n y_n], with y = 0 before a device has sent.
 
     Jhunjhunwala, Sharma, Nagarkatti and Joshi, "FedVARP: Tackling the Variance Due to Partial Client
     Participation in Federated Learning", UAI 2022, arXiv:2207.14130. The memories y are those before the
     round. In expectation over the devices of a round the step is the mean of all devices' updates.
-
-    Attributes:
-        server_rate: Server step size.
     """
-
-    keeps_updates: ClassVar[bool] = True
-
-    server_rate: Annotated[float, Range(above=0, most=LARGEST_NUMBER)] = 1.0
 
     def __call__(
         self, model: Vector, contributions: Sequence[Contribution], state: RuleState
@@ -143,7 +133,8 @@ class FedVarp(Value):
             step += sent.update
             step -= memory.recall(sent.device)
         step = step / len(contributions) + memory.total / contributions[0].devices
-        return _stepped(model, self.server_rate * step), _remembered(memory, contributions).state()
+        memory.keep(contributions)
+        return _stepped(model, self.server_rate * step), memory.state()
 
 
 @dataclass(frozen=True)

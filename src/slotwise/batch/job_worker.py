@@ -101,8 +101,7 @@ def train_job(
 def _save_schedule(folder: RunFolder, timeline: Timeline) -> None:
     """Save what the results need of a timeline, as far as the run has been trained."""
     if folder.is_run and (points := (run := folder.read()).points):
-        kept = timeline.first(run.rounds) if run.status == "reached" else timeline
-        SavedSchedule.of(kept, points).save(folder.path, folder.description(), points)
+        SavedSchedule.of(run.trained_part(timeline), points).save(folder.path, folder.description(), points)
 
 
 class _JobObserver(Observer):

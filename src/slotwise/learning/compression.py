@@ -21,7 +21,7 @@ import numpy as np
 
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import describe_error, describe_value
+from slotwise.base.user_code import describe_value, user_errors
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.quantisation import UNQUANTISED, Quantised, quantise, quantised_bits
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
@@ -192,12 +192,8 @@ class OwnCompressor(Compressor):
         return sent
 
     def _call(self, update: Vector, draw: np.random.Generator) -> tuple[Vector, int]:
-        try:
+        with user_errors(f"compressor {self.name}"):
             found = self.function(update, draw)
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise UserError(f"compressor {self.name}: {describe_error(error)}") from error
         if isinstance(found, tuple) and len(found) == 2:
             sent, used = np.asarray(found[0]), found[1]
             if sent.shape == update.shape and sent.dtype.kind == "f" and isinstance(used, int) and used > 0:

@@ -41,11 +41,11 @@ def asynchronous(
         # Lines 7 and 8: the S available devices that started earliest; ties go to the lower index.
         senders[k] = sorted(started, key=lambda n: (started[n], n))[:size]
         # Lines 9 to 12.
-        sent = [
-            Contribution(updates.pop(n), k - started.pop(n), starts.pop(n), n, k, checked.sample_count(n))
-            for n in senders[k]
-        ]
-        sent = [one._replace(devices=scenario.devices) for one in sent]
+        sent = []
+        for n in senders[k]:
+            age, samples = k - started.pop(n), checked.sample_count(n)
+            arrived = Contribution(updates.pop(n), age, starts.pop(n), n, k, samples)
+            sent.append(arrived._replace(devices=scenario.devices))
         model, state = next_model(aggregation, model, sent, state)
         yield model
 

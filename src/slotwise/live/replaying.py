@@ -64,8 +64,9 @@ def _last_model(
             start = TrainingStart(device, training, version, slot)
             update = update_of(checked.local_update(models[version], start))
             samples = checked.sample_count(device)
-            sent = Contribution(update, k - version, models[version], device, k, samples)
-            contributions.append(sent._replace(devices=timeline.scenario.devices))
+            start_model, devices = models[version], timeline.scenario.devices
+            sent = Contribution(update, k - version, start_model, device, k, samples, devices=devices)
+            contributions.append(sent)
         base = models[k]
         if k + 1 in rollbacks:
             base, contributions, rule_state = rollbacks[k + 1].begin(models, contributions, rule_state)

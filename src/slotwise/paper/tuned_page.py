@@ -107,7 +107,7 @@ def docs_text(methods: Sequence[TunedMethod], drawn: Iterable[str]) -> str:
 def page_text(
     methods: Sequence[TunedMethod], figures: Mapping[str, str], formula: str = "docs/model-average.md"
 ) -> str:
-    """Return the page.
+    """Return the page as Markdown, as far as the study has been trained.
 
     Args:
         methods: All methods, with what has been trained.

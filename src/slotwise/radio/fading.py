@@ -63,7 +63,7 @@ class Rayleigh(Fading):
 
     @property
     def sight(self) -> float:
-        """Always 0."""
+        """Return 0: no path dominates the others."""
         return 0.0
 
     def gains(self, states: States) -> Floats:

@@ -170,8 +170,12 @@ class SavedRun:
 
     @property
     def trained(self) -> Timeline:
-        """The part of `planned` that the run keeps to: all of it, unless a target ended the run."""
-        return self.planned.first(self.rounds) if self.status == "reached" else self.planned
+        """The part of `planned` that the run keeps to."""
+        return self.trained_part(self.planned)
+
+    def trained_part(self, timeline: Timeline) -> Timeline:
+        """Return the part of its timeline that the run keeps to: all of it, unless a target ended the run."""
+        return timeline.first(self.rounds) if self.status == "reached" else timeline
 
     @cached_property
     def schedule(self) -> SavedSchedule:

@@ -1,4 +1,4 @@
-"""The log of rounds: of constant cost, exact after a kill at any write, and made from old checkpoints."""
+"""The log of rounds: of constant cost, exact after kills while it writes, and made from old checkpoints."""
 
 import io
 import json
@@ -236,7 +236,7 @@ print(json.dumps([report, result(path)]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after", "torn"])
-def test_a_kill_at_any_write_changes_nothing_of_the_run(tmp_path, how):
+def test_a_kill_while_it_writes_changes_nothing_of_the_run(tmp_path, how):
     program = KILLS.format(tests=str(Path(__file__).parents[1]))
     command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path), how]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)

@@ -44,10 +44,10 @@ class Aggregator:
     def add(self, label: Label, update: Vector) -> None:
         """Take an update of the current round."""
         state, device = self._state, label.device
-        samples = self._devices.spec.sample_count(device)
+        samples, devices = self._devices.spec.sample_count(device), self._devices.spec.fleet.devices
         start, age = state.models[label.version], label.round - label.version
-        sent = Contribution(update, age, start, device, label.round, samples)
-        self._contributions.append(sent._replace(devices=self._devices.spec.fleet.devices))
+        sent = Contribution(update, age, start, device, label.round, samples, devices=devices)
+        self._contributions.append(sent)
         state.health.note_finite(device, label.version)
 
     def take_rebooked(self) -> list[Event]:
