@@ -26,6 +26,7 @@ from slotwise.live.server.live_status import LiveEnd, StatusWriter
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.round_log import Position
+from slotwise.live.server.round_trips import check_round_trips
 from slotwise.live.server.rounds import RoundDriver
 from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.state import LiveState, Snapshot
@@ -197,6 +198,8 @@ class _LiveRun:
             if missing:
                 self._observer.notice(f"starting without device {', '.join(map(str, missing))}")
                 state.scheduler = self._scheduler(missing)
+        if self._options.slot_ms is not None:
+            await check_round_trips(devices, self._options.slot_ms)
         self._status.phase = "running"
         try:
             await rounds.play(self._observer.wants_stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from slotwise.aggregation import Aggregation
@@ -96,6 +96,24 @@ class DeviceMonitor:
             if not missing:
                 return
             self._observer.devices_connected(len(wanted) - len(missing), len(wanted))
+            await self.timeout.change(left)
+
+    async def round_trips(self, called: Iterable[int], seconds: float) -> dict[int, float]:
+        """Call devices; return how long each took to answer, or was waited for without an answer."""
+        asked: dict[int, float] = {}
+        answered: dict[int, float] = {}
+        for device in called:
+            self._inbox.heard.pop(device, None)  # what comes from now on is the answer
+            asked[device] = self.clock.now()
+            await self.outbox.tell(device, "call")
+        until = self.clock.now() + seconds
+        while True:
+            for device in asked.keys() - answered.keys():
+                if device in self._inbox.heard:
+                    answered[device] = self._inbox.heard[device] - asked[device]
+            left = until - self.clock.now()
+            if len(answered) == len(asked) or left <= 0:
+                return {device: answered.get(device, self.clock.now() - asked[device]) for device in asked}
             await self.timeout.change(left)
 
     async def listen(self) -> None:
