@@ -36,6 +36,10 @@ class SchedulePurpose(IntEnum):
     ABSENCE = 6
     SELECTION = 7
     HARVEST = 8
+    CLOCK_DRIFT = 21
+    CLOCK_OFFSET = 22
+    AIR_DELAY = 23
+    FRAME_LOSS = 24
     DISTANCE = 41
     SHADOWING = 42
     FADING = 43

@@ -5,6 +5,7 @@
 - `server`: `serve` and `resume_live`; messages of devices are checked in `server.inbox`.
 - `device`: `run_device` and `run_fleet`.
 - `enroll`: keys, passwords and access rules for a broker with TLS.
+- `slots`: `run_on_medium` executes a plan on an emulated shared medium, with grants ahead of time.
 - `replaying`: computes the models of a run again from its files.
 - `calibration`: a fleet from the measured times of a run.
 

@@ -6,3 +6,6 @@ from slotwise.live.server.live_status import LiveStatus as LiveStatus
 from slotwise.live.server.server_config import ServerConfig as ServerConfig
 from slotwise.live.server.serving import resume_live as resume_live
 from slotwise.live.server.serving import serve as serve
+from slotwise.live.slots.emulation import MediumOptions as MediumOptions
+from slotwise.live.slots.emulation import SlotRun as SlotRun
+from slotwise.live.slots.emulation import run_on_medium as run_on_medium

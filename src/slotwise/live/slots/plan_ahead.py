@@ -1,0 +1,150 @@
+"""SlotPlan: drives the Scheduler slot by slot; PlanAhead: the same Scheduler some grants ahead.
+
+Both make the events that follow from an action as the simulator does (`schedule.events`). The plan ahead
+assumes that every uplink arrives; when one does not, it is made again from the state of the plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from slotwise.fleet import Fleet
+from slotwise.live.slots.frames import AheadGrant
+from slotwise.scenario import Scenario
+from slotwise.schedule import Agenda, Deliver, Delivered, Event, Grant, Link, Policy, Ready, Scheduler, Sent
+from slotwise.schedule.events import planned_delivery
+
+
+class Uplink(NamedTuple):
+    """A granted uplink; ``fades`` if the link loses it, which only the medium knows."""
+
+    round: int
+    grant: AheadGrant
+    fades: bool
+
+
+class Broadcast(NamedTuple):
+    """The broadcast of a model in slots [start, end)."""
+
+    version: int
+    receivers: Sequence[int]
+    start: int
+    end: int
+
+
+class SlotPlan:
+    """A Scheduler with its agenda, from slot to slot.
+
+    Attributes:
+        agenda: events of the coming slots; an uplink is expected to arrive.
+        delivered: updates of each device that have arrived.
+    """
+
+    def __init__(self, make_scheduler: Callable[[], Scheduler], fleet: Fleet, link: Link) -> None:
+        self._make, self._fleet, self._link = make_scheduler, fleet, link
+        self._scheduler, self.agenda = make_scheduler(), Agenda()
+        self.delivered: Counter[int] = Counter()
+        self._trainings: Counter[int] = Counter()
+        self._attempts: Counter[int] = Counter()
+
+    @classmethod
+    def of(cls, scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -> SlotPlan:
+        """Return the plan of a case, before its first slot."""
+        delivery = planned_delivery(policy, scenario, fleet, link, None)  # without state, so it is shared
+
+        def make() -> Scheduler:
+            return Scheduler(
+                scenario.group_size,
+                delivery,
+                selection=policy.selection,
+                retransmission=fleet.retransmission,
+                changes=scenario.group_size_changes,
+                link=link,
+            )
+
+        return cls(make, fleet, link)
+
+    def copy(self) -> SlotPlan:
+        """Return an independent plan in the same state."""
+        other = SlotPlan(self._make, self._fleet, self._link)
+        other._scheduler.restore(self._scheduler.state)
+        for slot, event in self.agenda.entries():
+            other.agenda.add(slot, event)
+        other.delivered, other._trainings = Counter(self.delivered), Counter(self._trainings)
+        other._attempts = Counter(self._attempts)
+        return other
+
+    def start(self) -> Broadcast:
+        """Hand out w_0, which costs no slots."""
+        first = self._scheduler.start()
+        self._hand_out(first, 0)
+        return Broadcast(first.version, first.receivers, 0, 0)
+
+    def step(self, events: Iterable[Event], slot: int) -> Uplink | Broadcast | None:
+        """Tell the Scheduler what has happened; return what the channel does from ``slot`` on."""
+        happened = list(events)
+        self.delivered.update(event.device for event in happened if isinstance(event, Sent))
+        action = self._scheduler.step(happened, slot)
+        if isinstance(action, Grant):
+            return self._book(action, slot)
+        if isinstance(action, Deliver):
+            end = slot + self._link.broadcast(action.receivers, slot)
+            self._hand_out(action, end)
+            return Broadcast(action.version, action.receivers, slot, end)
+        return None
+
+    def _book(self, action: Grant, slot: int) -> Uplink:
+        device, round_number, version = action
+        attempt = self._attempts[device]
+        self._attempts[device] += 1
+        slots, fades = self._link.uplink(device, slot, attempt)
+        self.agenda.add(slot + slots, Sent(device))
+        return Uplink(round_number, AheadGrant(slot, slots, device, version, self.delivered[device]), fades)
+
+    def _hand_out(self, delivery: Deliver, slot: int) -> None:
+        self.agenda.add(slot, Delivered(delivery.version))
+        for device in delivery.receivers:
+            training = self._trainings[device]
+            self._trainings[device] += 1
+            ready = slot + self._fleet.slots_of_training(device, training, slot)
+            self.agenda.add(ready, Ready(device, ready, delivery.version))
+
+
+class PlanAhead:
+    """The coming grants of a plan, as far as nothing is lost and no later than slot ``last``."""
+
+    def __init__(self, plan: SlotPlan, last: int) -> None:
+        self._plan, self._last = plan, last
+        self._ahead, self._over = plan.copy(), False
+        self._grants: deque[AheadGrant] = deque()
+
+    def expect(self, grant: AheadGrant) -> bool:
+        """Remove the next grant; False, after planning again, if another was foreseen."""
+        foreseen = self.next(1)
+        if foreseen == [grant]:
+            self._grants.popleft()
+            return True
+        self.renew()
+        return False
+
+    def renew(self) -> None:
+        """Plan again from the state of the plan."""
+        self._ahead, self._over = self._plan.copy(), False
+        self._grants.clear()
+
+    def next(self, count: int) -> list[AheadGrant]:
+        """Return the next grants; fewer if the run ends before."""
+        agenda = self._ahead.agenda
+        while len(self._grants) < count and not self._over:
+            if agenda.next_slot is None or agenda.next_slot > self._last:
+                self._over = True
+                break
+            slot, events = agenda.pop()
+            action = self._ahead.step(events, slot)
+            if isinstance(action, Uplink):
+                self._grants.append(action.grant)
+            elif isinstance(action, Broadcast):
+                self._over = action.end > self._last  # the run ends without this round
+        return [*self._grants][:count]
