@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from slotwise.aggregation import Vector
 from slotwise.base.errors import InputError, UserError
@@ -20,6 +20,7 @@ from slotwise.live.protocol import MAX_DEVICES, Label
 from slotwise.live.server.inbox import UpdateCheck
 from slotwise.live.slots.frames import LARGEST_FRAME, MOST_PIECES, SMALLEST_FRAME, pieces_of
 from slotwise.live.slots.medium import SharedMedium, VirtualTime
+from slotwise.live.slots.overlay_chart import overlay_chart
 from slotwise.live.slots.plan_ahead import SlotPlan
 from slotwise.live.slots.slot_counter import DriftingClock
 from slotwise.live.slots.slot_device import DeviceClock, SlotDevice
@@ -31,6 +32,9 @@ from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import model_sha256
 from slotwise.schedule import FleetLink, Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MILLISECOND, MICROSECOND = 10**6, 10**3  # nanoseconds
 LARGEST_LABEL = Label("", MAX_DEVICES, 10**9, 10**9, 10**9)
@@ -129,6 +133,10 @@ class SlotRun:
             "uses": [list(use) for use in self.uses],
             "collisions": [[moment, slot, list(senders)] for moment, slot, senders in self.collisions],
         }
+
+    def plot(self, first: int = 0, end: int = 200) -> Figure:
+        """Return a chart of slots [first, end): planned uplinks as outlines, and what became of them."""
+        return overlay_chart(self, first, end)
 
     def write(self, path: Path | str) -> None:
         """Write the record as JSON: which slots were used, by whom, and what became of it."""
