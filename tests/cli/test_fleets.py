@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import slotwise as sw
+
 Call = Callable[..., tuple[int, str, str]]
 
 
@@ -94,3 +96,56 @@ def test_a_plan_for_a_fleet_is_simulated(slotwise: Call) -> None:
     code, out, _ = slotwise("plan", *flags, "--uplink-loss", 0.2)
     assert code == 0
     assert "6 unequal devices" in out
+
+
+def test_windows_of_a_file_are_those_of_a_list(slotwise: Call, tmp_path: Path) -> None:
+    path = table(tmp_path / "passes.csv", "device,opens,closes\n1,0,9\n1,20,40\n2,5,50\n")
+    code, out, _ = slotwise("timeline", "--devices", 4, "--window-file", path, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["fleet"]["windows"]["windows"] == [[1, 0, 9], [1, 20, 40], [2, 5, 50]]
+    toml = table(tmp_path / "run.toml", "devices = 4\nwindows = [[1, 0, 9], [1, 20, 40], [2, 5, 50]]\n")
+    settings = sw.RunConfig.from_toml(toml), sw.RunConfig.from_options({"devices": 4, "window_file": path})
+    assert settings[0] == settings[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            "--window-period 30 --window-length 2 --uplink-slots 3",
+            "--window-length 2: must be at least 3, the slots of an uplink of device 1",
+        ),
+        ("--window-period 30 --window-length 30", "--window-length 30: must be below --window-period, 30"),
+        (
+            "--window-period 30 --window-length 9 --battery-joules 9 --computing-joules 1",
+            "not simulated together",
+        ),
+        ("--window-period 30", "--window-length"),
+        ("--window-stagger 3", "--window-stagger"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused_in_one_line(slotwise: Call, flags: str, said: str) -> None:
+    code, out, err = slotwise("timeline", *flags.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_a_row_of_a_file_of_windows_that_is_wrong_is_named(slotwise: Call, tmp_path: Path) -> None:
+    path = table(tmp_path / "passes.csv", "device,opens,closes\n1,9,9\n")
+    code, _, err = slotwise("timeline", "--window-file", path)
+    assert (code, err) == (2, f"slotwise: {path}, row 2, column closes: 9: must be after opens, 9\n")
+
+
+def test_a_run_with_windows_is_planned_and_trained_twice_to_the_same_bits(
+    slotwise: Call, tmp_path: Path
+) -> None:
+    flags = ["--devices", 4, "--group-size", 2, "--compute-slots", 3, "--deadline", 90]
+    flags += ["--window-period", 12, "--window-length", 5, "--window-stagger", 4]
+    assert slotwise("plan", *flags[:2], *flags[4:])[0] == 0
+    small = ["--samples-per-device", 8, "--local-steps", 1, "--batch-size", 4, "--network", "logistic"]
+    for name in ("run", "again"):
+        assert slotwise("train", *flags, *small, "--out", tmp_path / name)[0] == 0
+    saved = [(tmp_path / name / "run.json").read_text() for name in ("run", "again")]
+    assert json.loads(saved[0])["model_sha256"] == json.loads(saved[1])["model_sha256"]
+    assert '"window_stagger": 4' in saved[0]

@@ -31,6 +31,7 @@ RADIO = {"radio_link": "rate-adaptive"}
 FIXED = {"radio_link": "fixed-rate"}
 LOG_DISTANCE = {**RADIO, "radio_path_loss": "log-distance"}
 BATTERIES = {"battery_joules": 50.0, "computing_joules": 2.0, "sending_joules": 2.0, "harvest_joules": 0.5}
+WINDOWS = {"window_period": 10, "window_length": 5}
 CPU = {"compute_slots": None, "cycles_per_sample": 1e6, "cpu_ghz": 1.0, "cpu_slot_ms": 1.0}
 QUEUE = {"devices": 8, "compute_slots": 1}  # devices wait for the channel, so models may be late
 EIGHT = {"devices": 8, "group_size": 8}  # enough updates in a round for Krum
@@ -131,6 +132,12 @@ FLEET: dict[str, tuple[dict[str, Any], Any]] = {
     "absences": ({}, ((1, 5, 30),)),
     "mean_present": ({"mean_present": 9.0, "mean_away": 9.0}, 20.0),
     "mean_away": ({"mean_present": 9.0, "mean_away": 9.0}, 20.0),
+    "window_period": (WINDOWS, 12),
+    "window_length": (WINDOWS, 3),
+    "window_stagger": (WINDOWS, 3),
+    "window_offsets": (WINDOWS, (0, 2, 4, 6)),
+    "windows": ({}, ((1, 0, 8), (1, 20, 60))),
+    "window_file": ({}, Path("windows.csv")),
     "battery_joules": (BATTERIES, 20.0),
     "battery_initial": (BATTERIES, 0.2),
     "computing_joules": (BATTERIES, 4.0),
@@ -301,6 +308,7 @@ def options_in(context: dict[str, Any], **more: Any) -> dict[str, Any]:
 def write_files(folder: Path) -> None:
     """Write the files that contexts name."""
     (folder / "own_parts.py").write_text(OWN_PARTS)
+    (folder / "windows.csv").write_text("device,opens,closes\n1,0,8\n1,20,60\n3,4,60\n")
     (folder / "fleet.csv").write_text("device,compute_slots\n1,2\n2,9\n3,4\n4,1\n")
     (folder / "placement.csv").write_text("device,distance_m\n1,50\n2,200\n3,400\n4,500\n")
     (folder / "schemes.csv").write_text("snr_db,efficiency\n-10,0.5\n10,1\n")

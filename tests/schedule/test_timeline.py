@@ -246,11 +246,11 @@ def test_trainings_say_what_became_of_each_model() -> None:
     timeline = simulate(scenario, "async", fleet=fleet, rounds=3)
     rows = zip(*(column.tolist() for column in Trainings.of(timeline)), strict=True)
     assert list(rows) == [
-        (1, 0, 0, 0, 2, NEVER, 0),
-        (1, 1, 3, 4, 6, NEVER, 2),
-        (1, 3, 7, 8, 10, NEVER, NONE),
-        (2, 0, 0, 0, 3, 6, 1),
-        (2, 2, 5, 6, 9, 6, NONE),
+        (1, 0, 0, 0, 0, 2, NEVER, 0),
+        (1, 1, 3, 4, 4, 6, NEVER, 2),
+        (1, 3, 7, 8, 8, 10, NEVER, NONE),
+        (2, 0, 0, 0, 0, 3, 6, 1),
+        (2, 2, 5, 6, 6, 9, 6, NONE),
     ]
 
 

@@ -13,9 +13,14 @@ from slotwise.fleet.devices import ListedHarvest as ListedHarvest
 from slotwise.fleet.devices import ListedLosses as ListedLosses
 from slotwise.fleet.devices import ListedSpeeds as ListedSpeeds
 from slotwise.fleet.devices import ListedUplinks as ListedUplinks
+from slotwise.fleet.devices import ListedWindows as ListedWindows
 from slotwise.fleet.devices import NoBatteries as NoBatteries
+from slotwise.fleet.devices import NoWindows as NoWindows
+from slotwise.fleet.devices import PeriodicWindows as PeriodicWindows
 from slotwise.fleet.devices import RandomAbsences as RandomAbsences
 from slotwise.fleet.devices import RecordedHarvest as RecordedHarvest
 from slotwise.fleet.fleet import Absence as Absence
 from slotwise.fleet.fleet import Fleet as Fleet
 from slotwise.fleet.fleet import Retransmission as Retransmission
+from slotwise.fleet.windows import Window as Window
+from slotwise.fleet.windows import Windows as Windows

@@ -15,6 +15,7 @@ from slotwise.base.errors import ConflictError, InputError, NoEffectError
 from slotwise.fleet.battery import MOST_HARVEST, MOST_JOULES, Batteries
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
+from slotwise.fleet.windows import Window, Windows
 from slotwise.options import Either, NoFlag, Range, declared, flat
 from slotwise.options.checks import LARGEST, LARGEST_SEED, Value
 from slotwise.scenario import Scenario
@@ -209,6 +210,67 @@ class RandomAbsences(_Part):
         return random_absences(scenario.devices, scenario.deadline, **means, seed=seed)
 
 
+class NoWindows(_Part):
+    """Devices can always send and receive."""
+
+    def windows_of(self, devices: int) -> None:
+        """Return None: there are no windows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodicWindows(_Part):
+    """Each device can send and receive in one window of every period, and computes at any time.
+
+    Attributes:
+        window_period: Slots from one window of a device to its next one, if devices can send and receive only
+            in windows.
+        window_length: Slots of a window.
+        window_stagger: Slots from the opening of a device's window to that of the next device. The first one
+            opens in slot 0.
+        window_offsets: Slots in which the first windows of devices 1 to N open, one by one.
+    """
+
+    window_period: Annotated[int, Range(least=2, most=LARGEST)]
+    window_length: Slots
+    window_stagger: Annotated[int, Range(least=0, most=LARGEST)] = 0
+    window_offsets: Annotated[tuple[int, ...], Range(least=0, most=LARGEST), NoFlag()] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window_length >= self.window_period:
+            allowed = f"below window_period, {self.window_period}"
+            raise InputError("window_length", self.window_length, allowed)
+        if self.window_offsets and self.window_stagger:
+            raise ConflictError("window_stagger", "window_offsets")
+
+    def windows_of(self, devices: int) -> Windows:
+        """Return the windows of all devices."""
+        offsets = self.window_offsets or tuple(n * self.window_stagger % LARGEST for n in range(devices))
+        if len(offsets) != devices:
+            raise InputError("window_offsets", f"{len(offsets)} numbers", f"{devices}, one for each device")
+        return Windows.periodic(self.window_period, self.window_length, offsets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedWindows(_Part):
+    """Devices can send and receive in the windows that are listed; one without any always can.
+
+    Attributes:
+        windows: (device, opens, closes) of each window.
+    """
+
+    windows: Annotated[tuple[tuple[int, int, int], ...], NoFlag()]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked = Windows(tuple(self.windows))  # type: ignore[arg-type]  # rows are checked there
+        object.__setattr__(self, "windows", tuple(tuple(window) for window in checked.windows))
+
+    def windows_of(self, devices: int) -> Windows:  # noqa: ARG002
+        """Return the windows as they are listed."""
+        return Windows(tuple(Window(*window) for window in self.windows))
+
+
 @dataclass(frozen=True, kw_only=True)
 class EqualHarvest(_Part):
     """All devices harvest the same in a slot, always or with a probability.
@@ -384,6 +446,9 @@ Uplinks = Annotated[
 ]
 Losses = Annotated[EqualLosses | ListedLosses, Either((EqualLosses, ListedLosses))]
 Presence = Annotated[ListedAbsences | RandomAbsences, Either((ListedAbsences, RandomAbsences))]
+Reach = Annotated[
+    NoWindows | PeriodicWindows | ListedWindows, Either((NoWindows, PeriodicWindows, ListedWindows))
+]
 BatteryOptions = Annotated[
     NoBatteries | EqualBatteries | ListedBatteries, Either((NoBatteries, EqualBatteries, ListedBatteries))
 ]
@@ -410,12 +475,16 @@ class Devices(_Part):
     losses: Losses = EqualLosses()
     retransmission: Retransmission = "next-turn"
     presence: Presence = ListedAbsences()
+    reach: Reach = NoWindows()  # noqa: RUF009
     batteries: BatteryOptions = NoBatteries()  # noqa: RUF009
     fleet_seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "compute_changes", _as_tuples(self.compute_changes))
+        if not isinstance(self.reach, NoWindows) and not isinstance(self.batteries, NoBatteries):
+            battery, window = (next(iter(declared(type(part)))) for part in (self.batteries, self.reach))
+            raise ConflictError(battery, window, "energy and windows are not simulated together")
         if self.fleet_seed is not None and not self.depends_on_seed:
             raise NoEffectError("fleet_seed", self.fleet_seed, "if nothing is drawn for the fleet")
 
@@ -451,6 +520,7 @@ class Devices(_Part):
             seed=seed,
             device_uplink_loss=self.losses.device_uplink_loss,
             batteries=self.batteries.batteries(scenario.devices, seed),
+            windows=self.reach.windows_of(scenario.devices),
             compute_changes=self.compute_changes,  # type: ignore[arg-type]  # one number is listed there
         )
 

@@ -21,6 +21,7 @@ import numpy as np
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.base.random_streams import SchedulePurpose, chance, chances
 from slotwise.fleet.battery import Batteries
+from slotwise.fleet.windows import Windows
 from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
 from slotwise.scenario import Scenario
 
@@ -55,6 +56,7 @@ class Fleet:
         batteries: the batteries of the devices; None if energy is no matter.
         compute_changes: (slot, compute slots device by device) of each later speed: a training whose model
             is complete in that slot or later takes so many slots.
+        windows: when devices can send and receive; None if they always can.
     """
 
     compute_slots: tuple[int, ...]
@@ -67,6 +69,7 @@ class Fleet:
     device_uplink_loss: tuple[float, ...] = ()
     batteries: Batteries | None = None
     compute_changes: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    windows: Windows | None = None
 
     def __post_init__(self) -> None:
         for name in ("compute_slots", "link_slots"):
@@ -91,6 +94,10 @@ class Fleet:
         whole("seed", self.seed, 0, LARGEST_SEED)
         if self.batteries is not None:
             self.batteries.check_size(self.devices)
+        if self.windows is not None:
+            self.windows.check(self.devices)
+            if self.batteries is not None:
+                raise ConflictError("windows", "batteries", "energy and windows are not simulated together")
         object.__setattr__(self, "absences", _checked_absences(self.absences, self.devices))
 
     def _checked_losses(self) -> tuple[float, ...]:
@@ -132,9 +139,10 @@ class Fleet:
 
     @property
     def faultless(self) -> bool:
-        """True if there are no jitter, losses, absences, batteries and changes of compute slots."""
+        """True if there are no jitter, losses, absences, windows, batteries and changes of compute slots."""
         random = self.jitter or self.uplink_loss or self.device_uplink_loss
-        return not (random or self.absences or self.batteries or self.compute_changes)
+        away = self.absences or self.windows
+        return not (random or away or self.batteries or self.compute_changes)
 
     @property
     def is_steady(self) -> bool:
@@ -212,7 +220,10 @@ class Fleet:
             yield drawn < loss
 
     def without_faults(self) -> Fleet:
-        """Return the same devices without faults; each training takes as long as the longest one may."""
+        """Return the same devices without faults; each training takes as long as the longest one may.
+
+        Windows stay: they are known beforehand.
+        """
         listed = zip(self.compute_slots, *(slots for _, slots in self.compute_changes), strict=True)
         longest = tuple(max(1, round(max(slots) * (1 + self.jitter))) for slots in listed)
         faults: dict[str, Any] = {"jitter": 0.0, "uplink_loss": 0.0, "device_uplink_loss": (), "absences": ()}
@@ -255,7 +266,8 @@ class Fleet:
         lists = {"compute_slots": list(self.compute_slots), "link_slots": list(self.link_slots)}
         table = asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
         table["batteries"] = None if self.batteries is None else self.batteries.as_dict()
-        beyond = {"device_uplink_loss": (), "batteries": None, "compute_changes": ()}
+        table["windows"] = None if self.windows is None else self.windows.as_dict()
+        beyond = {"device_uplink_loss": (), "batteries": None, "compute_changes": (), "windows": None}
         return {name: value for name, value in table.items() if name not in beyond or value != beyond[name]}
 
     @classmethod
@@ -264,7 +276,8 @@ class Fleet:
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
         values = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
         batteries = None if not document.get("batteries") else Batteries.from_dict(document["batteries"])
-        return cls(**{**values, "absences": absences, "batteries": batteries})
+        windows = None if not document.get("windows") else Windows.from_dict(document["windows"])
+        return cls(**{**values, "absences": absences, "batteries": batteries, "windows": windows})
 
 
 _USUAL = {item.name: item.default for item in fields(Fleet) if item.default is not MISSING}

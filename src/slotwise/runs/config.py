@@ -23,6 +23,7 @@ from slotwise.data.npz_folder import input_type
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.fleet import Devices
 from slotwise.fleet.fleet_file import FleetFile
+from slotwise.fleet.window_file import WindowFile
 from slotwise.learning.attack import AttackChoice, NoAttack
 from slotwise.learning.compression import COMPRESSOR, CompressorChoice, NoCompression, compressor_of
 from slotwise.learning.local_training import LocalTraining
@@ -99,7 +100,10 @@ class RunConfig(Setting):
         end: Whether a target ends the run before its deadline.
     """
 
-    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (BitsPerSlot, FleetFile, RunSamplesPerSlot, RunCpu)
+    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (
+        *(BitsPerSlot, FleetFile, WindowFile),
+        *(RunSamplesPerSlot, RunCpu),
+    )
 
     dataset: DataOptions = PartitionedData()  # noqa: RUF009
     model: ModelOptions = NetworkModel()  # noqa: RUF009

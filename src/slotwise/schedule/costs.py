@@ -104,7 +104,7 @@ class Usage(NamedTuple):
 
     computing: Any  # including trainings that a departure breaks off
     sending: Any  # air time, including lost uplinks; one broken off by a departure counts until then
-    receiving: Any  # broadcasts of models meant for the device
+    receiving: Any  # broadcasts of models meant for the device, also if they are sent again
     idle: Any  # present, and waiting for the channel or for a model
 
     @property
@@ -116,7 +116,7 @@ class Usage(NamedTuple):
 class ServerUsage(NamedTuple):
     """Slots of the server until the last round ends."""
 
-    sending: int  # broadcasts
+    sending: int  # broadcasts, with models that are sent again
     receiving: int  # slots in which at least one uplink is on the air, lost ones included
     idle: int
 
@@ -134,6 +134,8 @@ class ServerUsage(NamedTuple):
 def server_usage(timeline: Timeline) -> ServerUsage:
     """Return the slots in which the server sends, receives and does neither."""
     sending = int((timeline.broadcast_end - timeline.broadcast_start).sum())
+    repeated = np.unique(timeline.repeats[:, 2:], axis=0)  # some have several receivers
+    sending += int((repeated[:, 1] - repeated[:, 0]).sum())
     start = np.concatenate([timeline.start, timeline.lost[:, 3]])
     end = np.concatenate([timeline.end, timeline.lost[:, 4]])
     # On several sub-channels uplinks overlap. In order of their starts, each adds only the slots after
@@ -283,7 +285,7 @@ def _spans(timeline: Timeline) -> Iterator[tuple[Column, Column, Column]]:
         np.concatenate([timeline.start, begun]),
         np.concatenate([timeline.end, until]),
     )
-    yield (done.device, done.arrival, np.minimum(timeline.received_at(done.version), done.departure))
+    yield (done.device, done.arrival, np.minimum(done.received, done.departure))
     absences = timeline.fleet.absences
     away = [(n, leaves, last if returns is None else returns) for n, leaves, returns in absences]
     device, start, end = np.array(away, dtype=np.int64).reshape(-1, 3).T

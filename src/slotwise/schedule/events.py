@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import islice
@@ -24,7 +24,9 @@ from slotwise.schedule.scheduler_events import (
     Joined,
     Left,
     Lost,
+    Opened,
     Ready,
+    Repeat,
     Sent,
 )
 from slotwise.schedule.timeline import NEVER_CHARGED, Record, Timeline, Uplink, Wait
@@ -51,6 +53,7 @@ def driven(scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None,
         changes=scenario.group_size_changes,
         sub_channels=scenario.sub_channels,
         link=link,
+        windows=fleet.windows,
     )
     return Drive(scheduler, fleet, link)
 
@@ -110,7 +113,10 @@ class Drive:
         self.delivery = scheduler.delivery
         self._agenda = Agenda()
         self._waits: list[Wait] = []
-        self.record = Record([], [], [], [], self._waits)  # of the rounds that are complete
+        self._repeats: list[Wait] = []  # of the current round
+        self._wake: int | None = None  # the slot for which an Opened event was added last
+        self._sent_again: list[Wait] = []
+        self.record = Record([], [], [], [], self._waits, self._sent_again)  # of the rounds that are complete
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
         self._trainings: Counter[int] = Counter()
@@ -153,8 +159,15 @@ class Drive:
                     record.broadcasts.append((slot, end))
                     record.uplinks.extend(self._uplinks)
                     record.lost.extend(self._lost)
-                    self._uplinks, self._lost = [], []
+                    self._sent_again.extend(self._repeats)
+                    self._uplinks, self._lost, self._repeats = [], [], []
                     yield end
+                elif type(action) is Repeat:
+                    self._send_model_again(action, slot)
+            wake = self._scheduler.next_window
+            if wake is not None and wake != self._wake:
+                self._agenda.add(wake, Opened())
+                self._wake = wake
 
     def _transmit(self, grant: Grant, slot: int) -> None:
         device, round_number, version = grant
@@ -167,6 +180,8 @@ class Drive:
             slots, lost = self._link.uplink(device, slot, attempt)
             if self._energy is not None:
                 slots, lost = self._energy.send(device, slot, Transmission(slots, lost))
+            if self._fleet.windows is not None:
+                slots, lost = self._within_window(device, slot, Transmission(slots, lost))
             end = slot + slots
             # A departure in slot ``end`` is late enough: all slots [slot, end) of the uplink are over.
             lost = lost or (self._absences and self._fleet.leaves_within(device, slot, end))
@@ -179,14 +194,38 @@ class Drive:
             self._send_again(device, version, end)
         (self._lost if lost else self._uplinks).append((round_number, device, version, slot, end))
 
+    def _within_window(self, device: int, slot: int, transmission: Transmission) -> Transmission:
+        """Return an uplink that is broken off, and lost, if it takes longer than its window is open."""
+        windows = self._fleet.windows
+        window = None if windows is None else windows.next_window(device, slot)
+        left = transmission.slots if window is None else window[1] - slot
+        return transmission if transmission.slots <= left else Transmission(left, lost=True)
+
+    def _send_model_again(self, repeat: Repeat, slot: int) -> None:
+        """Let devices that missed the broadcast of the newest model compute from the end of this one on."""
+        version, receivers = repeat
+        end = slot + self._link.broadcast(receivers, slot)
+        self._agenda.add(end, Delivered(version))
+        self._repeats.extend((device, version, slot, end) for device in receivers)
+        # How long a training takes may depend on when its model was complete, not on when it was received.
+        self._start_trainings(version, receivers, slot, end, self.record.broadcasts[version - 1][1])
+
     def _hand_out(self, delivery: Deliver, since: int, slot: int) -> None:
         """Let the receivers compute from ``slot`` on, when the broadcast that began in ``since`` ends."""
         version, receivers = delivery
-        fleet, add = self._fleet, self._agenda.add
-        if receivers and not 1 <= receivers[0] <= receivers[-1] <= fleet.devices:
+        devices = self._fleet.devices
+        if receivers and not 1 <= receivers[0] <= receivers[-1] <= devices:
             numbers = f"{receivers[0]} to {receivers[-1]}"
-            raise UserError(f"policy: receivers of model {version} are {numbers}, not 1 to {fleet.devices}")
-        add(slot, Delivered(version))
+            raise UserError(f"policy: receivers of model {version} are {numbers}, not 1 to {devices}")
+        self._agenda.add(slot, Delivered(version))
+        self._start_trainings(version, receivers, since, slot, slot)
+        self.record.receivers.append(receivers)
+
+    def _start_trainings(
+        self, version: int, receivers: Sequence[int], since: int, slot: int, complete: int
+    ) -> None:
+        """Let devices compute from ``slot`` on, with a model that was complete in slot ``complete``."""
+        fleet, add = self._fleet, self._agenda.add
         for device in receivers:
             if self._steady:
                 ready = slot + fleet.compute_slots[device - 1]
@@ -194,7 +233,7 @@ class Drive:
                 # Every model received counts, also if its training is broken off, as in `Trainings`.
                 training = self._trainings[device]
                 self._trainings[device] = training + 1
-                slots = fleet.slots_of_training(device, training, slot)
+                slots = fleet.slots_of_training(device, training, complete)
                 begins = slot if self._energy is None else self._energy.train(device, since, slot, slots)
                 if begins != slot:
                     self._wait(device, version, slot, begins)
@@ -203,7 +242,6 @@ class Drive:
                     continue
                 ready = begins + slots
             add(ready, Ready(device, ready, version))
-        self.record.receivers.append(receivers)
 
     def _sends_again(self, device: int, slot: int, end: int) -> bool:
         """Return whether a lost uplink will be sent again: not if it is erased or the device leaves."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slotwise.base.errors import InputError
-from slotwise.fleet import Fleet
+from slotwise.fleet import Fleet, Windows
 from slotwise.scenario import Scenario
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.free_delay import MOST_ROUNDS, FixedDelaySearch, shortest_round, unplayed
@@ -37,7 +37,7 @@ from slotwise.schedule.link import FleetLink
 from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, FixedDelay
 from slotwise.schedule.simulators import sends_one_at_a_time
-from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
+from slotwise.schedule.timeline import NEVER, NONE, Column, Timeline, Trainings
 
 if TYPE_CHECKING:
     from slotwise.schedule.policies import IntentionalDelay
@@ -136,7 +136,9 @@ def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> 
     slots = np.asarray(compute_slots, dtype=np.int64)
     begins = np.concatenate([np.zeros(1, dtype=np.int64), plain.broadcast_end[:-1]])
     needed = begins[plain.round] - slots[plain.device - 1]
-    in_time = np.searchsorted(plain.broadcast_end, needed, side="right")
+    in_time: Column = np.searchsorted(plain.broadcast_end, needed, side="right")
+    if plain.fleet.windows is not None:
+        in_time = _last_in_window(plain, in_time, plain.fleet.windows)
     # A device that gets ready only during the round keeps its model: a later one would delay it.
     version = np.maximum(plain.version, in_time.astype(np.int32))
     # Whoever sends an update made from a model receives it, ascending; others what they receive anyway.
@@ -150,9 +152,25 @@ def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> 
     return replace(
         replace(plain, version=version).first(rounds),
         delay=None,
+        repeats=np.empty((0, 4), dtype=np.int64),
         receiver=device[order],
         receiver_offsets=np.searchsorted(model[order], np.arange(rounds + 2)),
     )
+
+
+def _last_in_window(plain: Timeline, versions: Column, windows: Windows) -> Column:
+    """Return, for each uplink, the last model up to a version whose broadcast its sender can receive.
+
+    If there is none after the model that it was trained on, it is that model.
+    """
+    found = []
+    starts, ends = plain.broadcast_start.tolist(), plain.broadcast_end.tolist()
+    rows = zip(plain.device.tolist(), plain.version.tolist(), versions.tolist(), strict=True)
+    for device, trained, last in rows:
+        later = range(last, trained, -1)
+        covered = (v for v in later if windows.covers(device, starts[v - 1], ends[v - 1]))
+        found.append(next(covered, trained))
+    return np.array(found, dtype=np.int64)
 
 
 @dataclass(frozen=True)

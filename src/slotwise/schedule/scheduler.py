@@ -8,11 +8,12 @@ the channel does next, or with nothing while the channel is busy or has to wait.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from slotwise.base.errors import UserError
-from slotwise.fleet import Retransmission
+from slotwise.fleet import Retransmission, Windows
+from slotwise.schedule.coverage import Coverage
 from slotwise.schedule.link import Link
 from slotwise.schedule.policy import Booking, Delivery
 from slotwise.schedule.ready_queue import AT_ONCE, Candidates, Instant, ReadyQueue, Update, queue_of
@@ -26,6 +27,7 @@ from slotwise.schedule.scheduler_events import (
     Left,
     Lost,
     Ready,
+    Repeat,
     Sent,
 )
 from slotwise.schedule.selections import Selection, Waiting, first_ready
@@ -49,6 +51,8 @@ class SchedulerState(NamedTuple):
     arrived: Sequence[tuple[int, int, int]] = ()  # (device, updates that arrived, round of the last one)
     lost_in_round: int = 0  # uplinks
     recharging: Sequence[int] = ()  # of those computing, the ones that have trained and wait to send again
+    held: Sequence[Update] = ()  # of those, updates whose devices are out of their windows
+    missed: Sequence[int] = ()  # devices that wait for a model since they were out of their windows
 
 
 class Scheduler:
@@ -67,7 +71,8 @@ class Scheduler:
     and its device as a sender; the round just has an update less.
 
     ``changes`` are (slot, group size): a round has the size that holds when its model's broadcast begins.
-    ``link`` is what selections see of the channel.
+    ``link`` is what selections see of the channel. With ``windows``, which need a link, an uplink starts only
+    within a window of its device, and who misses a model is sent the newest one in a later window.
     """
 
     def __init__(
@@ -81,9 +86,11 @@ class Scheduler:
         changes: Sequence[tuple[int, int]] = (),
         sub_channels: int = 1,
         link: Link | None = None,
+        windows: Windows | None = None,
     ) -> None:
         self.group_size, self.delivery, self._changes = group_size, delivery, changes
         self.sub_channels, self._link, self._slot = sub_channels, link, 0
+        self._windows = windows
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         # Planned turns decide instead of a selection.
         self._selection = first_ready if delivery.turns else selection
@@ -112,6 +119,8 @@ class Scheduler:
             [(device, *history) for device, history in self._arrived.items()],
             self._lost_in_round,
             sorted(self._recharging),
+            [] if self._coverage is None else sorted(self._coverage.held.values()),
+            [] if self._coverage is None else sorted(self._coverage.missed),
         )
 
     def restore(self, state: SchedulerState) -> None:
@@ -126,6 +135,7 @@ class Scheduler:
         self._last_sender, self._lost_in_round = state.last_sender, state.lost_in_round
         self._arrived = {device: (count, last) for device, count, last in state.arrived}
         self._candidates = self._all_candidates()
+        self._coverage = self._restored_coverage(state)
         self._ready: ReadyQueue = queue_of(self._selection, self._link, self._seen)
         for turn, device, version in state.ready:
             self._queue(turn, device, version)
@@ -133,6 +143,16 @@ class Scheduler:
         self._busy = {*self._computing, *self._sending, *(device for _, device, _ in self._ready)}
         if state.size is not None:
             self._resize(state.size)
+
+    def _restored_coverage(self, state: SchedulerState) -> Coverage | None:
+        if self._windows is None or self._link is None:
+            return None
+        coverage = Coverage(self._windows, self._link)
+        for update in state.held:
+            coverage.hold(update, 0)  # looked at in the next instant, whichever slot that is
+        for device in state.missed:
+            coverage.miss(device, -1)
+        return coverage
 
     def start(self) -> Deliver:
         """Hand out w_0: its receivers compute from the first slot on."""
@@ -151,6 +171,8 @@ class Scheduler:
         and selections that look at the channel depend on it.
         """
         self._slot = slot
+        if self._coverage is not None:
+            self._follow_windows(self._coverage)
         lost: list[Lost] = []
         for event in events:
             if type(event) is Ready:
@@ -179,7 +201,41 @@ class Scheduler:
             self._requeue_lost_update(event)
         return [] if self._broadcasting else self._next()
 
+    @property
+    def next_window(self) -> int | None:
+        """The next slot in which a device that waits for its window may send or receive; None if none does.
+
+        While the channel is taken, what ends then is waited for.
+        """
+        if self._coverage is None or self._broadcasting or self._in_flight >= self.sub_channels:
+            return None
+        return self._coverage.next_slot(self._slot)
+
+    def _follow_windows(self, coverage: Coverage) -> None:
+        """Hold updates whose devices went out of their windows, and queue those of the others again."""
+        for update in list(coverage.closed(self._slot)):
+            self._ready.remove(update[1])
+            self._queue(*update)
+        for turn, device, version in list(coverage.opened(self._slot)):
+            del self._computing[device]
+            self._recharging.discard(device)
+            self._queue(turn, device, version)
+        for device in coverage.out_of_reach(self._slot):
+            self._update_presence(Left(device))
+
     def _queue(self, turn: int, device: int, version: int) -> None:
+        coverage = self._coverage
+        if coverage is not None and not (may_send := coverage.may_send(device, self._slot)):
+            if may_send is None:  # it has no window any more
+                self._update_presence(Left(device))
+                return
+            # It counts as computing, so that the round does not end without it.
+            self._computing[device] = version
+            self._recharging.add(device)
+            coverage.hold((turn, device, version), self._slot)
+            return
+        if coverage is not None:
+            coverage.queue((turn, device, version), self._slot)
         self._ready.push((turn, device, version), *self._arrived.get(device, (0, -1)))
 
     def _end_uplink(self, device: int) -> None:
@@ -229,6 +285,8 @@ class Scheduler:
     def _drop_work(self, device: int) -> None:
         self._busy.discard(device)
         self._recharging.discard(device)
+        if self._coverage is not None:
+            self._coverage.drop(device)
         self._sending.pop(device, None)
         # A device is in one place only: if it was not computing, it may be in the queue, a sender or booked.
         if self._computing.pop(device, None) is None and not self._ready.remove(device):
@@ -238,6 +296,10 @@ class Scheduler:
 
     def _next(self) -> list[Action]:
         """Return what the channel carries next: uplinks, the broadcast of a full round, or nothing."""
+        if self._coverage is not None and self._missing:
+            awaited = self._coverage.awaited(self._slot)
+            if awaited:  # as soon as the uplinks under way have ended
+                return [] if self._in_flight else [self._repeat(self._coverage, awaited)]
         grants: list[Action] = []
         # Never more uplinks at once than the round lacks, so a round has at most its group size.
         while self._ready and self._in_flight < min(self.sub_channels, self._missing):
@@ -246,7 +308,7 @@ class Scheduler:
                 break
             grants.append(self._grant())
         # A round ends when it is full, or when no present device computes that could still fill it.
-        if self._in_flight or (self._missing and self._computing):
+        if self._in_flight or (self._missing and (self._computing or self._missed)):
             return grants
         closed = self._close_round()
         return [] if closed is None else [closed]
@@ -255,6 +317,8 @@ class Scheduler:
         """Let the device that is chosen send."""
         now = Instant(self._slot, self.round, self._last_sender, self._lost_in_round)
         update = self._ready.pop(now)
+        if self._coverage is not None:
+            del self._coverage.queued[update[1]]
         self._in_flight += 1
         self._sending[update[1]], self._last_sender = update, update[1]
         return Grant(update[1], self.round, update[2])
@@ -300,7 +364,7 @@ class Scheduler:
         following = self.round + 1
         self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=following)
         self._book(self._participants(following), earliest=following)
-        if not self._computing and not self._ready:
+        if not self._computing and not self._ready and not self._missed:
             # All devices wait: if none does for the next model, those who wait for the earliest receive it.
             waiting = [version for version, devices in self._booked.items() if devices]
             if waiting and following not in waiting:
@@ -320,11 +384,14 @@ class Scheduler:
         for version, devices in bookings:
             if version < earliest:
                 raise UserError(f"policy: devices are booked for model {version}, not {earliest} or later")
-            present = [n for n in devices if n not in self._absent] if self._absent else devices
+            away = self._absent | self._missed if self._missed else self._absent
+            present = [n for n in devices if n not in away] if away else devices
             self._booked.setdefault(version, []).extend(present)
 
     def _deliver(self, version: int) -> Deliver:
         receivers = sorted(self._booked.pop(version, ()))
+        if self._coverage is not None and version:
+            receivers = self._reached(self._coverage, receivers)
         # The set grows by fewer than the receivers if one of them is busy or booked twice.
         busy = len(self._busy)
         self._busy.update(receivers)
@@ -332,3 +399,24 @@ class Scheduler:
             raise UserError(f"policy: a receiver of model {version} has not sent its last update yet")
         self._computing.update(dict.fromkeys(receivers, version))
         return Deliver(version, receivers)
+
+    @property
+    def _missed(self) -> Set[int]:
+        """The devices that missed a model and will be sent the newest one."""
+        return frozenset() if self._coverage is None else self._coverage.missed
+
+    def _reached(self, coverage: Coverage, booked: Sequence[int]) -> list[int]:
+        """Return the receivers of a broadcast that starts now; the others will be sent a later model."""
+        reached = coverage.reached({*booked, *coverage.missed}, self._slot)
+        coverage.missed.difference_update(reached)
+        for device in sorted({*booked}.difference(reached)):
+            if not coverage.miss(device, self._slot):
+                self._update_presence(Left(device))
+        return reached
+
+    def _repeat(self, coverage: Coverage, receivers: Sequence[int]) -> Repeat:
+        coverage.missed.difference_update(receivers)
+        self._busy.update(receivers)
+        self._computing.update(dict.fromkeys(receivers, self.round))
+        self._broadcasting = True
+        return Repeat(self.round, receivers)

@@ -53,7 +53,11 @@ class Joined(NamedTuple):
     device: int
 
 
-Event = Ready | Sent | Lost | Delivered | Left | Joined
+class Opened(NamedTuple):
+    """The window of a device that waits for one may have opened: the Scheduler looks by itself."""
+
+
+Event = Ready | Sent | Lost | Delivered | Left | Joined | Opened
 
 
 class Grant(NamedTuple):
@@ -71,4 +75,11 @@ class Deliver(NamedTuple):
     receivers: Sequence[int]
 
 
-Action = Grant | Deliver
+class Repeat(NamedTuple):
+    """Broadcast the newest model once more, to devices that were out of their windows before."""
+
+    version: int
+    receivers: Sequence[int]
+
+
+Action = Grant | Deliver | Repeat

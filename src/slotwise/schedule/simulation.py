@@ -137,6 +137,9 @@ def refuse_without_round(scenario: Scenario, policy: Policy, fleet: Fleet, link:
     if fleet.batteries is not None:
         allowed = "used with more charge or harvest: devices can never pay for a round"
         raise NoRoundError("battery_joules", fleet.batteries.capacity[0], allowed)
+    if fleet.windows is not None:
+        number = f"{len(fleet.windows.windows)} in all"
+        raise NoRoundError("windows", number, "such that a round can end in them")
     raise NoRoundError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
 
 
@@ -171,6 +174,8 @@ def scheduler_for(
     """
     chosen = _policy(policy, **options)
     devices, channel = case_of(scenario, fleet, link)
+    if devices.windows is not None:
+        raise InputError("windows", "given", "omitted: on a network, a device is in reach or absent")
     _refuse_unseen_channel(chosen, channel)
     return Scheduler(
         scenario.group_size,

@@ -51,14 +51,14 @@ def simulator_of(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -
 def sends_one_at_a_time(scenario: Scenario, policy: Policy, fleet: Fleet) -> bool:
     """Return whether nothing is decided between two uplinks over fixed slots, whatever the speeds."""
     in_turn = policy.in_turn and not scenario.group_size_changes and scenario.sub_channels == 1
-    return in_turn and not (fleet.absences or fleet.batteries or fleet.compute_changes)
+    return in_turn and not (fleet.absences or fleet.windows or fleet.batteries or fleet.compute_changes)
 
 
 def _follows_fading(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -> bool:
     """Return whether the compiled loop over fading links can follow the case."""
     known = isinstance(policy.wait, int) and policy.selection in BY_CHANNEL
     alone = scenario.sub_channels == 1 and not scenario.group_size_changes
-    plain = fleet.is_steady and not (fleet.absences or fleet.batteries)
+    plain = fleet.is_steady and not (fleet.absences or fleet.windows or fleet.batteries)
     return known and alone and plain and has_blocks(link) and find_spec("numba") is not None
 
 

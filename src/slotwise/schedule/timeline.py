@@ -35,6 +35,7 @@ class Record(NamedTuple):
     broadcasts: list[tuple[int, int]]  # start and end
     receivers: list[Sequence[int]]  # of w_0, w_1, …
     waits: Sequence[Wait] = ()  # of devices for energy
+    repeats: Sequence[Wait] = ()  # (device, version, start, end) of models sent again
 
 
 class Totals(NamedTuple):
@@ -76,6 +77,9 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     # Waits for energy, before a training or another uplink: rows of (device, version, start, end). The end is
     # the slot in which the battery can pay, also if the device leaves before; NEVER_CHARGED if there is none.
     waits: Column = field(repr=False, default_factory=lambda: np.empty((0, 4), dtype=np.int64))
+
+    # Models sent again to devices that were out of their windows: rows of (device, version, start, end).
+    repeats: Column = field(repr=False, default_factory=lambda: np.empty((0, 4), dtype=np.int64))
 
     def __post_init__(self) -> None:
         # Timelines share columns (`first`, `replace`) and cache what follows from them.
@@ -119,6 +123,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
             lost=lost,
             fleet=fleet,
             waits=np.array(record.waits, dtype=np.int64).reshape(-1, 4),
+            repeats=np.array(record.repeats, dtype=np.int64).reshape(-1, 4),
         )
 
     def __len__(self) -> int:
@@ -195,6 +200,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
             receiver_offsets=self.receiver_offsets[: kept + 2],
             lost=self.lost[self.lost[:, 0] < kept],
             waits=self.waits[self.waits[:, 2] < (self.broadcast_end[kept - 1] if kept else 0)],
+            repeats=self.repeats[self.repeats[:, 2] < (self.broadcast_end[kept - 1] if kept else 0)],
         )
 
     def first_difference(self, other: Timeline, rounds: int) -> int | None:
@@ -238,6 +244,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
             "delay": self.delay,
             "starters": self.receivers(0).tolist(),
             **({"waits": self.waits.tolist()} if len(self.waits) else {}),
+            **({"repeats": self.repeats.tolist()} if len(self.repeats) else {}),
             "rounds": [self._round_as_dict(k) for k in range(self.rounds)],
         }
 
@@ -273,6 +280,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
                 [(b["start"], b["end"]) for b in broadcasts],
                 [document["starters"], *(b["receivers"] for b in broadcasts)],
                 document.get("waits", ()),
+                document.get("repeats", ()),
             )
             fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else Fleet.equal(scenario)
             fleet = fleet.of_scenario(scenario, lossy_link=True)
@@ -322,7 +330,8 @@ class Trainings(NamedTuple):
 
     device: Column
     version: Column
-    arrival: Column  # the first slot of the model's broadcast; 0 for w_0
+    arrival: Column  # the first slot in which the model is received; 0 for w_0
+    received: Column  # the slot in which that is complete
     start: Column  # the slot in which computing begins
     ready: Column  # the slot in which it is finished, unless the device leaves before
     departure: Column  # the slot in which the device leaves next; NEVER if it stays
@@ -332,20 +341,28 @@ class Trainings(NamedTuple):
     def of(cls, timeline: Timeline) -> Trainings:
         """Return all trainings; those of the last round's receivers begin where the timeline ends."""
         fleet, models = timeline.fleet, timeline.models
-        version = np.repeat(np.arange(models, dtype=np.int64), np.diff(timeline.receiver_offsets))
-        order = np.lexsort((version, timeline.receiver))
-        device, version = timeline.receiver[order].astype(np.int64), version[order]
-        arrival = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_start])[version]
-        received = start = timeline.received_at(version)
-        if len(timeline.waits):
-            start = _after_waits(timeline, device, version, start)
+        of_all = np.repeat(np.arange(models, dtype=np.int64), np.diff(timeline.receiver_offsets))
+        begins = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_start])[of_all]
+        columns: tuple[Column, ...] = (
+            timeline.receiver.astype(np.int64),
+            of_all,
+            begins,
+            timeline.received_at(of_all),
+        )
+        if len(timeline.repeats):
+            columns = tuple(map(np.concatenate, zip(columns, timeline.repeats.T, strict=True)))
+        order = np.lexsort((columns[1], columns[0]))
+        device, version, arrival, received = (column[order] for column in columns)
+        complete = timeline.received_at(version)
+        waits = len(timeline.waits) > 0
+        start = _after_waits(timeline, device, version, received) if waits else received
         if fleet.slots_of_all is not None and fleet.is_steady:
             slots = np.full(len(device), fleet.slots_of_all[0], dtype=np.int64)
         elif fleet.is_steady:
             slots = np.array(fleet.compute_slots, dtype=np.int64)[device - 1]
         else:  # rows are sorted by device, so a device's trainings are in order
             numbers = np.arange(len(device)) - np.searchsorted(device, device)
-            rows = zip(device.tolist(), numbers.tolist(), received.tolist(), strict=True)
+            rows = zip(device.tolist(), numbers.tolist(), complete.tolist(), strict=True)
             slots = np.array([fleet.slots_of_training(*row) for row in rows], dtype=np.int64)
         uplink = np.full(len(device), NONE)
         if len(timeline):  # a device trains on a model once, so the two identify the uplink
@@ -355,7 +372,8 @@ class Trainings(NamedTuple):
             row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
             uplink = np.where(sent[row] == wanted, row, NONE)
         # Departures count from the arrival on: a device that leaves during the broadcast never computes.
-        return cls(device, version, arrival, start, start + slots, departures(fleet, device, arrival), uplink)
+        leaves = departures(fleet, device, arrival)
+        return cls(device, version, arrival, received, start, start + slots, leaves, uplink)
 
 
 def _after_waits(timeline: Timeline, device: Column, version: Column, start: Column) -> Column:

@@ -23,6 +23,7 @@ from slotwise.base.errors import (
 from slotwise.fleet import Devices, Fleet
 from slotwise.fleet.devices import EqualUplinks
 from slotwise.fleet.fleet_file import FleetFile
+from slotwise.fleet.window_file import WindowFile
 from slotwise.options import (
     Found,
     Option,
@@ -55,6 +56,7 @@ from slotwise.schedule import (
     simulator_of,
 )
 from slotwise.schedule.checked_link import own_link
+from slotwise.schedule.coverage import Coverage
 from slotwise.schedule.link import Link
 from slotwise.schedule.selections import SELECTION, shortest_uplink
 from slotwise.setting.shorthands import Cpu, SamplesPerSlot, refuse_other_slot_ms
@@ -78,7 +80,7 @@ class Setting(Value):
         slot_ms: Milliseconds of a slot, found from the options of a CPU. Only joules depend on it.
     """
 
-    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (FleetFile, SamplesPerSlot, Cpu)
+    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (FleetFile, WindowFile, SamplesPerSlot, Cpu)
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
     policy: PolicyChoice = IntentionalDelay()  # noqa: RUF009
@@ -89,7 +91,9 @@ class Setting(Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.make_fleet()  # what cannot be built is refused here
+        fleet = self.make_fleet()  # what cannot be built is refused here
+        if fleet.windows is not None and isinstance(self.link, FixedSlots):
+            Coverage(fleet.windows, FleetLink.of(self.channel, fleet))  # so are windows that are too short
         self._check_link()
 
     def without_effect(self) -> dict[str, str]:

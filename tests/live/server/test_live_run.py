@@ -294,6 +294,7 @@ def test_a_rule_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(tmp
         ({"jitter": 0.5}, "jitter"),
         ({"uplink_loss": 0.1}, "uplink_loss"),
         ({"absences": ((1, 2, 5),)}, "absences"),
+        ({"windows": ((1, 2, 5),)}, "windows"),
         ({"radio_link": "tasks:make_link", "radio_link_options": {"lost": True}}, "radio_link"),
     ],
     ids=lambda case: case if isinstance(case, str) else "",
@@ -308,9 +309,10 @@ def test_what_only_a_simulation_has_is_refused(options, parameter):
     "options",
     [
         {"mean_present": 5.0, "mean_away": 2.0},
+        {"window_period": 9, "window_length": 3},
         {"battery_joules": 5.0, "computing_joules": 0.1, "sending_joules": 0.1, "harvest_joules": 0.1},
     ],
-    ids=["absences", "batteries"],
+    ids=["absences", "windows", "batteries"],
 )
 def test_faults_that_are_drawn_or_made_from_other_options_are_refused(options):
     with pytest.raises(UserError, match="faults are real"):

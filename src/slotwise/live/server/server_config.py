@@ -145,9 +145,8 @@ def _refuse_faults(config: RunConfig) -> None:
     """Refuse what only a simulation has: faults of devices, and attackers."""
     fleet = config.make_fleet()
     # Compute slots are the longest there.
-    usual = replace(
-        fleet.without_faults(), compute_slots=fleet.compute_slots, compute_changes=fleet.compute_changes
-    )
+    compute, changes = fleet.compute_slots, fleet.compute_changes
+    usual = replace(fleet.without_faults(), windows=None, compute_slots=compute, compute_changes=changes)
     options = config.options()
     for name in (f.name for f in fields(fleet) if getattr(fleet, f.name) != getattr(usual, f.name)):
         if options.get(name):

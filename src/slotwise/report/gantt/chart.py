@@ -116,8 +116,8 @@ def activity_kinds(timeline: Timeline) -> list[Activity]:
 
 def _known(timeline: Timeline) -> Iterator[Column]:
     """Yield all intervals that are not waiting, as tables of six rows; some have no length."""
-    device, version, arrival, start, ready, departure, row = Trainings.of(timeline)
-    received = np.minimum(timeline.received_at(version), departure)
+    device, version, arrival, received, start, ready, departure, row = Trainings.of(timeline)
+    received = np.minimum(received, departure)
     yield _table(device, Activity.RECEIVING, arrival, received, version, version - 1)
     sent_in = np.where(departure < timeline.last_slot, UNSENT, BEYOND)
     sent_in[row != NONE] = timeline.round[row[row != NONE]]
