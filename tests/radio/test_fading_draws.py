@@ -11,7 +11,8 @@ from slotwise import Asynchronous, IntentionalDelay, Scenario, Synchronous, simu
 from slotwise.base.random_streams import SchedulePurpose, device_states, mixed_all
 from slotwise.fleet import Fleet
 from slotwise.options import choose
-from slotwise.radio import LINK, Rayleigh, Rician, radio_link
+from slotwise.radio import LINK, Fading, Nakagami, NoFading, Rayleigh, Rician, radio_link
+from slotwise.radio.channel import ModelConditions
 from slotwise.schedule import SELECTIONS, ready_queue
 from slotwise.schedule.drawing_kernel import (
     NO_DEVICE,
@@ -19,9 +20,12 @@ from slotwise.schedule.drawing_kernel import (
     UNKNOWN,
     best_channel,
     bound_scores,
+    by_mean,
     drawn_bits,
+    drawn_snr,
+    largest_gain,
 )
-from slotwise.schedule.link import FEW, RayleighDraws
+from slotwise.schedule.link import FEW, FadingDraws
 
 DEVICES = FEW + 6
 SCENARIO = Scenario(devices=DEVICES, group_size=4, compute_slots=9, deadline=600)
@@ -39,7 +43,17 @@ LINKS = [
         "radio_fading": "rician",
         "radio_rician_k_db": 0.0,
     },
+    {"radio_link": "rate-adaptive", "radio_fading": "nakagami", "radio_coherence_slots": 2},
+    {"radio_link": "rate-adaptive", "radio_fading": "nakagami", "radio_nakagami_m": 0.6, "radio_rate": "cqi"},
+    {
+        "radio_link": "fixed-rate",
+        "radio_threshold_db": 3.0,
+        "radio_fading": "nakagami",
+        "radio_nakagami_m": 20.0,
+    },
+    {"radio_link": "rate-adaptive", "radio_fading": "none"},
 ]
+ADAPTIVE = [options for options in LINKS if options["radio_link"] == "rate-adaptive"]
 
 
 def link_of(options, scenario=SCENARIO):
@@ -86,7 +100,7 @@ def test_participants_are_those_from_tables(participation):
 
 
 @pytest.mark.parametrize("bits", [700_000, 80_000_000])  # the second take more blocks than are drawn
-@pytest.mark.parametrize("options", LINKS[2:-1], ids=range(2, len(LINKS) - 1))
+@pytest.mark.parametrize("options", ADAPTIVE, ids=range(len(ADAPTIVE)))
 def test_planned_slots_are_those_of_the_tables(options, bits):
     link = replace(link_of(options), update_bits=bits)
     with nothing_compiled():
@@ -120,8 +134,9 @@ def test_lost_uplinks_equal_those_of_the_scheduler(retransmission):
 
 
 @pytest.mark.parametrize("name", ["best-channel", "proportional-fair"])
-def test_ties_go_to_the_device_that_the_scheduler_chooses(name):
-    link = link_of({"radio_link": "rate-adaptive", "radio_placement": "ring"})
+@pytest.mark.parametrize("fading", ["rayleigh", "nakagami", "none"])
+def test_ties_go_to_the_device_that_the_scheduler_chooses(name, fading):
+    link = link_of({"radio_link": "rate-adaptive", "radio_placement": "ring", "radio_fading": fading})
     link.draws.states[1::2] = link.draws.states[::2]  # every SNR occurs twice
     assert np.array_equal(*(link.tables(0, 9)[0][:, first::2] for first in (0, 1)))
     assert_equal_to_tables(link, Asynchronous(selection=SELECTIONS[name]))
@@ -150,31 +165,73 @@ def test_bits_are_those_of_the_table_unless_rounding_decides():
 def test_scores_are_between_their_bounds(fading, by_rate):
     count = 100_000
     states, mean = device_states(3, SchedulePurpose.FADING, count), np.geomspace(1e-6, 1e9, count)
-    draws = RayleighDraws(states, mean, np.empty(0), np.empty(0, dtype=np.int64), 1.0, 1.0, fading.sight)
     share, bounds = 1 / np.arange(1, count + 1), np.empty((2, count))
-    bound_scores(draws, 8, np.ones(count, dtype=np.bool_), share, by_rate, bounds)
+    bound_scores(states, mean, share, fading.drawn_as[0], 8, by_rate, *bounds)
     snr = mean * fading.gains(mixed_all(states, 8))
     scores = (np.log2(1 + snr) if by_rate else snr) * share
     assert (bounds[0] <= scores * (1 + 1e-12) + 1e-15).all()
     assert (bounds[1] >= scores * (1 - 1e-12) - 1e-15).all()
 
 
-def test_the_best_channel_is_that_of_a_ready_device_and_ties_are_not_decided():
-    draws, bounds = link_of(LINKS[2]).draws, np.empty((2, DEVICES))
+@pytest.mark.parametrize(
+    "fading", [Rayleigh(), Rician(k_db=3.0), *(Nakagami(m=m) for m in (0.5, 1.0, 2.0, 900.0))]
+)
+def test_gains_are_those_of_numpy_and_below_the_largest(fading):
+    states = device_states(5, SchedulePurpose.FADING, 3000)
+    draws = draws_of(states, np.ones(len(states)), fading)
+    drawn = np.array([drawn_snr(draws, n, block) for block in range(9) for n in range(len(states))])
+    gains = np.concatenate([fading.gains(mixed_all(states, block)) for block in range(9)])
+    known = np.isfinite(drawn[:, 1])
+    assert known.mean() > 0.999
+    assert (abs(drawn[:, 0] - gains)[known] <= 1e-13 * drawn[known, 1]).all()
+    assert gains.max() < largest_gain(draws)
+
+
+@pytest.mark.parametrize("by_rate", [False, True])
+@pytest.mark.parametrize("fading", [Rayleigh(), Rician(), Nakagami(), Nakagami(m=0.5), NoFading()])
+def test_the_best_of_many_devices_is_that_of_numpy(fading, by_rate):
+    draw, count = np.random.default_rng(4), 3000
+    mean = 10 ** draw.uniform(-2, 5, count)
+    order, draws = by_mean(draws_of(device_states(1, SchedulePurpose.FADING, count), mean, fading))
+    bounds = np.full((2, count), np.nan)
+    for block in range(60):
+        weight = 1 / draw.integers(1, 6, count) if by_rate else np.ones(count)
+        weight[draw.random(count) < draw.choice([0.1, 0.9, 0.999])] = -1.0
+        snr = draws.mean * fading.gains(mixed_all(draws.states, block))
+        scores = np.where(weight > 0, (np.log2(1 + snr) if by_rate else snr) * weight, -1.0)
+        expected = int(scores.argmax()) if (weight > 0).any() else NO_DEVICE
+        assert best_channel(draws, block, weight, by_rate, bounds) == expected
+    assert (mean[order] == draws.mean).all()
+
+
+def test_the_best_channel_is_that_of_a_ready_device_and_close_ones_are_not_decided():
+    order, draws = by_mean(link_of(LINKS[2]).draws)
+    assert sorted(order) == list(range(DEVICES))
+    bounds, weight = np.empty((2, DEVICES)), np.full(DEVICES, -1.0)
     snr = draws.mean * Rayleigh().gains(mixed_all(draws.states, 5))
-    share, ready = np.ones(DEVICES), np.zeros(DEVICES, dtype=np.bool_)
-    assert best_channel(draws, 5, ready, share, False, bounds) == NO_DEVICE
-    ready[snr.argsort()[:-3]] = True  # all but the best three
+    assert best_channel(draws, 5, weight, False, bounds) == NO_DEVICE
+    weight[snr.argsort()[:-3]] = 1.0  # all but the best three
     best = int(snr.argsort()[-4])
-    assert best_channel(draws, 5, ready, share, False, bounds) == best
+    assert best_channel(draws, 5, weight, False, bounds) == best
+    other = (best + 1) % DEVICES
     for array in (draws.states, draws.mean):
-        array[(best + 1) % DEVICES] = array[best]
-    ready[:] = True
-    ready[snr.argsort()[-3:]] = False
-    ready[(best + 1) % DEVICES] = True
-    assert best_channel(draws, 5, ready, share, False, bounds) == NOT_KNOWN
+        array[other] = array[best]
+    weight[other] = 1.0
+    assert best_channel(draws, 5, weight, False, bounds) == min(best, other)  # equal to the bit
+    draws.mean[other] *= 1 + 1e-15
+    assert best_channel(draws, 5, weight, False, bounds) == NOT_KNOWN
 
 
-@pytest.mark.parametrize("fading", ["none", "nakagami"])
-def test_other_fading_has_tables_only(fading):
-    assert link_of({"radio_link": "rate-adaptive", "radio_fading": fading}).draws is None
+def draws_of(states, mean, fading):
+    numbers = (np.empty(0), np.empty(0, dtype=np.int64), 1.0, 1.0)
+    return FadingDraws(states, mean, *numbers, *fading.drawn_as)
+
+
+def test_fading_of_the_users_has_tables_only():
+    class Flat(Fading):
+        def gains(self, states):
+            return np.ones(states.shape)
+
+    link = link_of(LINKS[2])
+    conditions = ModelConditions(link.conditions.mean_snr_db, Flat(), 0)
+    assert replace(link, conditions=conditions).draws is None

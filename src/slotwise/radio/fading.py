@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import inf, pi, sqrt
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -36,8 +36,8 @@ class Fading(Value, ABC):
     coherence_slots: Slots = 1
 
     @property
-    def sight(self) -> float | None:
-        """Power of the line of sight over that of all other paths; None if compiled code cannot draw it."""
+    def drawn_as(self) -> tuple[float, float] | None:
+        """``sight`` and ``shape`` of `FadingDraws`; None if compiled code cannot draw the gains."""
         return None
 
     @abstractmethod
@@ -51,7 +51,7 @@ class NoFading:
 
     is_random: ClassVar[bool] = False
     coherence_slots: ClassVar[int] = 1
-    sight: ClassVar[None] = None
+    drawn_as: ClassVar[tuple[float, float]] = (inf, 0.0)  # a line of sight alone
 
     def gains(self, states: States) -> Floats:
         """Return 1 for each state."""
@@ -62,9 +62,9 @@ class Rayleigh(Fading):
     """No line of sight: the power gain is exponential: −ln(1 − u) (Tse and Viswanath, 2005, sec. 2.4.2)."""
 
     @property
-    def sight(self) -> float:
-        """Return 0: no path dominates the others."""
-        return 0.0
+    def drawn_as(self) -> tuple[float, float]:
+        """Return zeros: no path dominates the others."""
+        return 0.0, 0.0
 
     def gains(self, states: States) -> Floats:
         """Return a gain for each state."""
@@ -85,13 +85,13 @@ class Rician(Fading):
     k_db: Annotated[float, Range(least=-100.0, most=100.0), Named("rician_k_db")] = 6.0
 
     @property
-    def sight(self) -> float:
-        """The linear factor K."""
-        return float(10 ** (self.k_db / 10))
+    def drawn_as(self) -> tuple[float, float]:
+        """The linear factor K, and no shape."""
+        return float(10 ** (self.k_db / 10)), 0.0
 
     def gains(self, states: States) -> Floats:
         """Return a gain for each state."""
-        k = self.sight
+        k, _ = self.drawn_as
         power, angle = -np.log1p(-units(states)), 2 * pi * units(mixed_all(states, 1))
         gains: Floats = (k + power + 2 * np.sqrt(k * power) * np.cos(angle)) / (k + 1)
         # Where both paths cancel, rounding may leave a tiny negative number.
@@ -110,6 +110,11 @@ class Nakagami(Fading):
     """
 
     m: Annotated[float, Range(least=0.5, most=1000.0), Named("nakagami_m")] = 2.0
+
+    @property
+    def drawn_as(self) -> tuple[float, float]:
+        """No line of sight, and m."""
+        return 0.0, self.m
 
     def gains(self, states: States) -> Floats:
         """Return a gain for each state."""

@@ -16,7 +16,7 @@ import numpy as np
 from slotwise.base.random_streams import Floats, SchedulePurpose, device_states, mixed_all
 from slotwise.radio.channel import Conditions, Integers, ModelConditions, decibels
 from slotwise.radio.rates import Rate, Shannon, Stepped
-from slotwise.schedule.link import FEW, RayleighDraws, Transmission
+from slotwise.schedule.link import FEW, FadingDraws, Transmission
 
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived
 NO_DEADLINE = 2**62
@@ -79,14 +79,14 @@ class RadioLink:
         return decibels(snr), self.uplink_bits(snr)
 
     @cached_property
-    def draws(self) -> RayleighDraws | None:
+    def draws(self) -> FadingDraws | None:
         """The numbers that uplinks are drawn from in compiled code; None if the fading is not drawn there."""
         if self.fixed_slots:
             thresholds = np.array([self.threshold])
             return self._draws(thresholds, self.uplink_bits(thresholds), 1.0, self.uplink_scale)
         return self._adaptive_draws(self.uplink_scale, 1.0)
 
-    def _adaptive_draws(self, scale: float, gain: float) -> RayleighDraws | None:
+    def _adaptive_draws(self, scale: float, gain: float) -> FadingDraws | None:
         """Return the numbers for a rate that adapts to the SNR times a gain."""
         rate = self.rate
         if isinstance(rate, Stepped):
@@ -97,11 +97,12 @@ class RadioLink:
             return self._draws(np.empty(0), np.empty(0, dtype=np.int64), rate.gap / gain, scale)
         return None
 
-    def _draws(self, thresholds: Floats, bits: Integers, gap: float, scale: float) -> RayleighDraws | None:
+    def _draws(self, thresholds: Floats, bits: Integers, gap: float, scale: float) -> FadingDraws | None:
         model = self.conditions
-        if not isinstance(model, ModelConditions) or model.fading.sight is None:
+        if not isinstance(model, ModelConditions) or model.fading.drawn_as is None:
             return None
-        return RayleighDraws(model.states(), model.mean_snr, thresholds, bits, gap, scale, model.fading.sight)
+        numbers = (thresholds, bits, gap, scale)
+        return FadingDraws(model.states(), model.mean_snr, *numbers, *model.fading.drawn_as)
 
     @cached_property
     def _follow_uplink(self) -> Follow | None:
@@ -111,7 +112,7 @@ class RadioLink:
     def _follow_broadcast(self) -> Follow | None:
         return self._compiled(self._adaptive_draws(self.broadcast_scale, self.broadcast_gain))
 
-    def _compiled(self, draws: RayleighDraws | None) -> Follow | None:
+    def _compiled(self, draws: FadingDraws | None) -> Follow | None:
         """Return `drawing_kernel.follow` of draws; None if tables are as fast, or nothing can be drawn."""
         if draws is None or self.devices < FEW or find_spec("numba") is None:
             return None
@@ -119,7 +120,7 @@ class RadioLink:
 
         return partial(follow, draws)
 
-    def planned_draws(self) -> RayleighDraws | None:
+    def planned_draws(self) -> FadingDraws | None:
         """Return the numbers that plans draw uplinks from; None where nothing is compiled."""
         if (
             self._follow_uplink is None

@@ -16,10 +16,10 @@ from slotwise.options.checks import LARGEST
 from slotwise.scenario import Scenario
 from slotwise.schedule.link import (
     BlockLink,
+    FadingDraws,
     Floats,
     Integers,
     Link,
-    RayleighDraws,
     Transmission,
 )
 
@@ -133,7 +133,7 @@ class CheckedLink:
 
 
 class CheckedBlockLink(CheckedLink):
-    """The same for a `BlockLink`, which may have `RayleighDraws`."""
+    """The same for a `BlockLink`, which may have `FadingDraws`."""
 
     returns_valid_slots = True
     _link: BlockLink
@@ -159,7 +159,7 @@ class CheckedBlockLink(CheckedLink):
         return self._whole("give_up_slots", self._ask("give_up_slots"), 0 if self.fixed_slots else 1)
 
     @property
-    def draws(self) -> RayleighDraws | None:
+    def draws(self) -> FadingDraws | None:
         """The numbers that the tables are drawn from, if the link has them."""
         return getattr(self._link, "draws", None)
 

@@ -1,7 +1,8 @@
 """Compiled loop of `fading_timeline`: choose the next sender and follow its uplink, until a round is full.
 
-Scores and bits are read from tables of the link. Rayleigh and Rician fading is drawn by
-`drawing_kernel` instead: a table would take most of the time of a simulation with short blocks.
+Scores and bits are read from tables of the link. Fading that `drawing_kernel` knows is drawn instead: a table
+would take most of the time of a simulation with short blocks. Device ``NUMBER`` n is not at place n − 1 then:
+those with the largest mean SNR come first.
 """
 
 from __future__ import annotations
@@ -15,34 +16,50 @@ from slotwise.schedule import drawing_kernel
 from slotwise.schedule.drawing_kernel import NO_DEVICE, NOT_KNOWN, best_channel
 
 FULL_ROUND, NEEDS_TABLE, NEEDS_UPLINK, NEEDS_ROOM, NOBODY, OVER = 0, 1, 2, 3, 4, 5  # why the loop returns
-IDLE = np.iinfo(np.int64).max  # ready_at of a device that waits for a model
 # Entries of ``state``, which the loop changes,
-SLOT, ROUND, FIRST_BLOCK, MISSING, AGAIN, CHOSEN, ROWS, LOST = range(8)
+SLOT, ROUND, FIRST_BLOCK, MISSING, AGAIN, CHOSEN, ROWS, LOST, PENDING = range(9)
 # and of ``limits``, which it does not.
 DEADLINE, COHERENCE, FIXED, UPDATE_BITS, GIVE_UP, FAIR, ERASURE, AT_ONCE = range(8)
 # Columns of ``devices``.
-READY_AT, ARRIVED, VERSION = range(3)
+READY_AT, ARRIVED, VERSION, NUMBER = range(4)
 
 follow_draws = drawing_kernel.follow
 
 
 @njit(cache=True, error_model="numpy")
-def choose(score: Any, share: Any, ready: Any) -> int:
-    """Return the ready device with the largest score times its share, the lower index among equals."""
+def choose(score: Any, weight: Any, number: Any) -> int:
+    """Return the ready device with the largest score times its weight, the lower number among equals."""
     best, highest = NO_DEVICE, -np.inf
-    for n in range(len(ready)):
-        # The product of `proportional_fair`, rounded alike. Shares stay 1 with other selections.
+    for n in range(len(weight)):
+        if weight[n] < 0:
+            continue
+        # The product of `proportional_fair`, rounded alike. Weights are 1 with other selections.
         # −inf is also the dB value of a ready device whose SNR is 0, hence the first condition.
-        if ready[n] and (best < 0 or score[n] * share[n] > highest):
-            best, highest = n, score[n] * share[n]
+        value = score[n] * weight[n]
+        if best < 0 or value > highest or (value == highest and number[n] < number[best]):
+            best, highest = n, value
     return best
 
 
 @njit(cache=True, error_model="numpy")
+def get_ready(state: Any, fair: bool, devices: Any, weight: Any, pending: Any) -> None:
+    """Give a weight to the devices whose training has ended by the present slot."""
+    left = 0
+    for entry in range(state[PENDING]):
+        n = pending[entry]
+        if devices[READY_AT, n] <= state[SLOT]:
+            weight[n] = 1.0 / (1 + devices[ARRIVED, n]) if fair else 1.0
+        else:
+            pending[left] = n
+            left += 1
+    state[PENDING] = left
+
+
+@njit(cache=True, error_model="numpy")
 def next_sender(
-    state: Any, limits: Any, scores: Any, draws: Any, devices: Any, share: Any, ready: Any, bounds: Any
+    state: Any, limits: Any, scores: Any, draws: Any, devices: Any, weight: Any, pending: Any, bounds: Any
 ) -> int:
-    """Return the device that sends in the present slot; `NOT_KNOWN` if scores are needed from the link."""
+    """Return the place that sends in the present slot; `NOT_KNOWN` if scores are needed from the link."""
     slot, drawn = state[SLOT], len(draws.states) > 0
     block = slot // limits[COHERENCE]
     place = 0 if drawn else block - state[FIRST_BLOCK]
@@ -51,12 +68,11 @@ def next_sender(
         return NOT_KNOWN
     if state[AGAIN] >= 0:
         return state[AGAIN]  # type: ignore[no-any-return]
-    for n in range(len(ready)):
-        ready[n] = devices[READY_AT, n] <= slot
+    get_ready(state, limits[FAIR] > 0, devices, weight, pending)
     # If the scores of the block came from the link, they are kept: FIRST_BLOCK is then this block.
     if drawn and block != state[FIRST_BLOCK]:
-        return best_channel(draws, block, ready, share, limits[FAIR] > 0, bounds)
-    return choose(scores[place], share, ready)
+        return best_channel(draws, block, weight, limits[FAIR] > 0, bounds)
+    return choose(scores[place], weight, devices[NUMBER])
 
 
 @njit(cache=True, error_model="numpy")
@@ -96,24 +112,22 @@ def follow(bits: Any, draws: Any, place: Any, block: int, first: int, offset: in
 
 @njit(cache=True, error_model="numpy")
 def end_uplink(
-    state: Any, limits: Any, devices: Any, share: Any, rows: Any, lost: Any, n: int, found: int
+    state: Any, limits: Any, devices: Any, weight: Any, rows: Any, lost: Any, n: int, found: int
 ) -> None:
     """Write down an uplink of ``found`` slots, negative if it is lost, and go to its end."""
     failed, slot = found < 0, state[SLOT]
     end = slot + abs(found)
     row = lost[state[LOST]] if failed else rows[state[ROWS]]
-    row[0], row[1], row[2], row[3], row[4] = state[ROUND], n + 1, devices[VERSION, n], slot, end
+    row[0], row[1], row[2], row[3], row[4] = state[ROUND], devices[NUMBER, n], devices[VERSION, n], slot, end
     state[LOST if failed else ROWS] += 1
     state[SLOT], state[CHOSEN], state[AGAIN] = end, -1, -1
     if failed and not limits[ERASURE]:
-        # READY_AT stays: the device is still ready, and these selections ignore the order of the queue.
+        # The weight stays: the device is still ready, and these selections ignore the order of the queue.
         state[AGAIN] = n if limits[AT_ONCE] else -1
         return
     if not failed:
         devices[ARRIVED, n] += 1
-        if limits[FAIR]:
-            share[n] = 1.0 / (1 + devices[ARRIVED, n])
-    devices[READY_AT, n] = IDLE
+    weight[n] = -1.0
     state[MISSING] -= 1
 
 
@@ -125,8 +139,8 @@ def play_round(
     bits: Any,
     draws: Any,
     devices: Any,
-    share: Any,
-    ready: Any,
+    weight: Any,
+    pending: Any,
     bounds: Any,
     place: Any,
     rows: Any,
@@ -149,14 +163,14 @@ def play_round(
         if state[ROWS] == len(rows) or state[LOST] == len(lost):
             return NEEDS_ROOM
         if n < 0:
-            n = next_sender(state, limits, scores, draws, devices, share, ready, bounds)
+            n = next_sender(state, limits, scores, draws, devices, weight, pending, bounds)
             if n == NOT_KNOWN:
                 return NEEDS_TABLE
             if n < 0:
                 # Nobody is ready: the channel waits until the first training ends.
-                state[SLOT] = devices[READY_AT].min()
-                if state[SLOT] == IDLE:
+                if state[PENDING] == 0:
                     return NOBODY
+                state[SLOT] = devices[READY_AT][pending[: state[PENDING]]].min()
                 continue
         found = given
         if given == 0:
@@ -168,5 +182,5 @@ def play_round(
             state[CHOSEN] = n
             return NEEDS_UPLINK
         given = 0
-        end_uplink(state, limits, devices, share, rows, lost, n, found)
+        end_uplink(state, limits, devices, weight, rows, lost, n, found)
     return FULL_ROUND

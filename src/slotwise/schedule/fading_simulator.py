@@ -16,7 +16,7 @@ import numpy as np
 
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.link import BlockLink, Integers, RayleighDraws
+from slotwise.schedule.link import BlockLink, FadingDraws, Integers
 from slotwise.schedule.policy import FixedDelay, Policy
 from slotwise.schedule.selections import proportional_fair, spectral_efficiency
 from slotwise.schedule.timeline import Record, Timeline
@@ -25,7 +25,7 @@ _TABLE = 65_536  # entries of the table of a link that is asked for at once; the
 _ROWS = 4096  # rows that are made room for at first
 _NO_LIMIT = 2**62
 _NUMBERS = np.empty(0)
-_NO_DRAWS = RayleighDraws(np.empty(0, np.uint64), _NUMBERS, _NUMBERS, np.empty(0, np.int64), 1.0, 1.0)
+_NO_DRAWS = FadingDraws(np.empty(0, np.uint64), _NUMBERS, _NUMBERS, np.empty(0, np.int64), 1.0, 1.0)
 
 
 def fading_timeline(
@@ -59,6 +59,7 @@ class _Simulation:
     def __init__(self, scenario: Scenario, policy: Policy, fleet: Fleet, link: BlockLink) -> None:
         # Imported here: compiled code takes time to load, and few runs need it.
         from slotwise.schedule import fading_kernel  # noqa: PLC0415
+        from slotwise.schedule.drawing_kernel import by_mean  # noqa: PLC0415
 
         self.kernel, self.scenario, self.link = fading_kernel, scenario, link
         count, self.deadline = scenario.devices, scenario.deadline or _NO_LIMIT
@@ -67,16 +68,20 @@ class _Simulation:
         bits = (link.coherence_slots, link.fixed_slots, link.update_bits, link.give_up_slots)
         self.limits = np.array([self.deadline, *bits, self.fair, self.erasure, again == "at-once"])
         self.compute = np.array(fleet.compute_slots, dtype=np.int64)
-        self.devices = np.zeros((3, count), dtype=np.int64)
-        self.devices[fading_kernel.READY_AT] = fading_kernel.IDLE
-        self.share = np.ones(count)
-        # Room for the compiled loop: who is ready, bounds of scores, and the device whose uplink is followed.
-        self.room = np.zeros(count, dtype=np.bool_), np.empty((2, count)), np.zeros(1, dtype=np.int64)
+        draws: FadingDraws | None = getattr(link, "draws", None)
+        self.drawn = draws is not None
+        everyone: Integers = np.arange(count)
+        self.order, self.draws = (everyone, _NO_DRAWS) if draws is None else by_mean(draws)
+        self.rank = np.argsort(self.order)
+        self.devices = np.zeros((4, count), dtype=np.int64)
+        self.devices[fading_kernel.NUMBER] = self.order + 1
+        # Weights of devices that are ready, and the places of those that compute.
+        self.weight, self.pending = np.full(count, -1.0), np.empty(count, dtype=np.int64)
+        # Room for the compiled loop: bounds of scores, and the place whose uplink is followed.
+        self.room = np.empty((2, count)), np.zeros(1, dtype=np.int64)
         self.rows, self.lost = (np.empty((_ROWS, 5), dtype=np.int64) for _ in range(2))
-        self.draws = getattr(link, "draws", None) or _NO_DRAWS
-        self.drawn = self.draws is not _NO_DRAWS
         # In the order SLOT, ROUND, FIRST_BLOCK, …; −1 is no block or no device.
-        self.state = np.array([0, 0, -1 if self.drawn else 0, 0, -1, -1, 0, 0], dtype=np.int64)
+        self.state = np.array([0, 0, -1 if self.drawn else 0, 0, -1, -1, 0, 0, 0], dtype=np.int64)
         self.scores, self.bits = np.zeros((int(self.drawn), count)), np.empty((0, count), dtype=np.int64)
 
     def play(self, delivery: FixedDelay, rounds: int | None) -> Played | None:
@@ -113,7 +118,7 @@ class _Simulation:
         kernel, given = self.kernel, 0
         while True:
             channel = (self.scores, self.bits, self.draws)
-            arrays = (self.devices, self.share, *self.room, self.rows, self.lost)
+            arrays = (self.devices, self.weight, self.pending, *self.room, self.rows, self.lost)
             outcome = kernel.play_round(self.state, self.limits, *channel, *arrays, given)
             given = 0
             if outcome == kernel.NEEDS_TABLE:
@@ -122,9 +127,9 @@ class _Simulation:
                 self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
                 self.lost = np.concatenate([self.lost, np.empty_like(self.lost)])
             elif outcome == kernel.NEEDS_UPLINK:  # it ends after the table, or rounding decides its bits
-                device, slot = int(self.state[kernel.CHOSEN]) + 1, int(self.state[kernel.SLOT])
+                place, slot = int(self.state[kernel.CHOSEN]), int(self.state[kernel.SLOT])
                 # The tables of a BlockLink know no attempts, so their number does not matter.
-                slots, lost = self.link.uplink(device, slot, 0)
+                slots, lost = self.link.uplink(int(self.order[place]) + 1, slot, 0)
                 given = -slots if lost else slots
             else:
                 return int(outcome)
@@ -138,6 +143,8 @@ class _Simulation:
         snr_db, bits = self.link.tables(first, 1 if self.drawn else max(1, blocks))
         scores = spectral_efficiency(snr_db) if self.fair else snr_db
         self.state[self.kernel.FIRST_BLOCK] = first
+        if self.drawn:
+            scores, bits = scores[:, self.order], bits[:, self.order]
         self.scores = np.ascontiguousarray(scores, dtype=np.float64)
         self.bits = np.ascontiguousarray(bits, dtype=np.int64)
 
@@ -149,6 +156,10 @@ class _Simulation:
         return senders
 
     def _hand_out(self, receivers: Sequence[int], version: int, slot: int) -> None:
-        places = np.array(receivers, dtype=np.int64) - 1
-        self.devices[self.kernel.READY_AT, places] = slot + self.compute[places]
+        devices = np.array(receivers, dtype=np.int64) - 1
+        places = self.rank[devices]
+        self.devices[self.kernel.READY_AT, places] = slot + self.compute[devices]
         self.devices[self.kernel.VERSION, places] = version
+        before = self.state[self.kernel.PENDING]
+        self.pending[before : before + len(places)] = places
+        self.state[self.kernel.PENDING] += len(places)

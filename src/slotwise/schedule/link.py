@@ -3,7 +3,7 @@
 A link is a pure function: the same (device, slot, attempt) always has the same answer, in any order of
 questions, so that a schedule stays a value. Everything random in it depends on a seed of its own. The
 schedule asks it and knows nothing of distances, fading or rates, except that fading may be drawn in
-compiled code (`RayleighDraws`). `FleetLink` is the link of the paper, with fixed slots and losses
+compiled code (`FadingDraws`). `FleetLink` is the link of the paper, with fixed slots and losses
 drawn by number.
 
 Devices are numbered from 1; arrays over devices have device n in entry n−1. Slots are numbered from 0.
@@ -126,17 +126,17 @@ def has_blocks(link: Link) -> TypeGuard[BlockLink]:
     return hasattr(type(link), "tables")
 
 
-class RayleighDraws(NamedTuple):
+class FadingDraws(NamedTuple):
     """Numbers from which the SNRs and bits of a `BlockLink` are drawn where they are needed.
 
-    A link under Rayleigh fading, or with a line of sight besides (Rician), has them as attribute ``draws``
-    and is simulated faster.
+    A link under Rayleigh, Rician or Nakagami fading, or none, has them as attribute ``draws`` and is
+    simulated faster.
 
-    The SNR of device n in block b is a gain times its mean. Without a line of sight the gain is −ln(1 − u),
-    where u are the upper 53 bits of the state of SplitMix64 that follows ``states[n−1]`` with b as the next
-    part of the key; with one it is that of `slotwise.radio.Rician`. A slot carries ``bits[i]`` of
-    the largest ``thresholds[i]`` that the SNR reaches, or 0; without thresholds log2(1 + SNR / gap) times
-    ``scale``, rounded down.
+    The SNR of device n in block b is a gain times its mean. The gain is drawn from the state of SplitMix64
+    that follows ``states[n−1]`` with b as the next part of the key, as `slotwise.radio.Rayleigh` does; with
+    a line of sight as `slotwise.radio.Rician`, and with a shape as `slotwise.radio.Nakagami`. A slot carries
+    ``bits[i]`` of the largest ``thresholds[i]`` that the SNR reaches, or 0; without thresholds
+    log2(1 + SNR / gap) times ``scale``, rounded down.
     """
 
     states: NDArray[np.uint64]
@@ -145,7 +145,8 @@ class RayleighDraws(NamedTuple):
     bits: NDArray[np.int64]
     gap: float
     scale: float
-    sight: float = 0.0  # power of the line of sight over that of all other paths
+    sight: float = 0.0  # power of the line of sight over that of all other paths; infinite: gains are 1
+    shape: float = 0.0  # m of Nakagami fading; 0 for other fading
 
 
 @dataclass(frozen=True)

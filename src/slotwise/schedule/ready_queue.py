@@ -18,7 +18,7 @@ import numpy as np
 
 from slotwise.base.errors import UserError
 from slotwise.base.random_streams import SchedulePurpose, state_after
-from slotwise.schedule.link import FEW, FleetLink, Link, RayleighDraws, devices_of, has_blocks
+from slotwise.schedule.link import FEW, FadingDraws, FleetLink, Link, devices_of, has_blocks
 from slotwise.schedule.selections import (
     RandomSelection,
     Selection,
@@ -212,18 +212,34 @@ class _ByChannel(_Compared):
 class _ByDrawnChannel(_ByChannel):
     """The same over a link whose SNRs are drawn here: the link is asked only where two are almost equal."""
 
-    def __init__(self, link: Link, draws: RayleighDraws, each: int, *, fair: bool) -> None:
+    def __init__(self, link: Link, draws: FadingDraws, each: int, *, fair: bool) -> None:
         from slotwise.schedule import drawing_kernel  # noqa: PLC0415  (compiled code takes time to load)
 
         super().__init__(len(draws.states), link, fair=fair)
         self._best_channel, self._not_known = drawing_kernel.best_channel, drawing_kernel.NOT_KNOWN
-        self._draws, self._each, self._bounds = draws, each, np.empty((2, len(draws.states)))
+        self._each, self._bounds = each, np.empty((2, len(draws.states)))
+        # Beside the entries by device, those in the order of mean SNRs.
+        self._order, self._draws = drawing_kernel.by_mean(draws)
+        self._rank = np.argsort(self._order).tolist()
+        self._weight = np.full(len(draws.states), -1.0)
+
+    def _add(self, update: Update, arrived: int, last_round: int) -> None:
+        super()._add(update, arrived, last_round)
+        self._weight[self._rank[update[1] - 1]] = self._share[update[1] - 1]
+
+    def _choose(self, now: Instant) -> Update:
+        update = super()._choose(now)
+        self._weight[self._rank[update[1] - 1]] = -1.0
+        return update
+
+    def _drop(self, device: int) -> None:
+        super()._drop(device)
+        self._weight[self._rank[device - 1]] = -1.0
 
     def _best(self, now: Instant) -> int:
         block = now.slot // self._each
-        numbers = (self._draws, block, self._ready, self._share, self._fair, self._bounds)
-        place = self._best_channel(*numbers)
-        return super()._best(now) if place == self._not_known else int(place)
+        place = self._best_channel(self._draws, block, self._weight, self._fair, self._bounds)
+        return super()._best(now) if place == self._not_known else int(self._order[place])
 
 
 class _Asked(ReadyQueue):
