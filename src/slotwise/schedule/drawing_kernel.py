@@ -206,7 +206,7 @@ def highest_possible(draws: Any, first: int, by_rate: bool) -> float:
 def lowest_limit(draws: Any, block: int, weight: Any, by_rate: bool, bounds: Any) -> float:
     """Fill in the bounds of all devices that may have the highest score, and return what it reaches."""
     if by_rate:
-        # Rates differ by less than SNRs, so that no part is passed over: then one loop over all is fastest.
+        # Rates differ by less than SNRs, so that hardly any part could be passed over.
         bound_scores(draws.states, draws.mean, weight, draws.sight, block, True, bounds[0], bounds[1])
         return largest(bounds[0]) * (1 - 1e-9) - 1e-12
     limit = 0.0
