@@ -202,6 +202,25 @@ def append_filters(
         builder.store(builder.trunc(count, INT32), end)
 
 
+@instruction(index, GIVEN, GIVEN, index, GIVEN, GIVEN, *[index] * 5)
+def append_won(
+    builder: Builder, places: Any, amounts: Any, count: Any, winners: Any, errors: Any, at: Any, winner: Any,
+    left: Any, start: Any, step: Any,
+) -> Any:  # fmt: skip
+    """Append to two lists up to eight channels that one position won; return their new length.
+
+    They have `count` entries. Of the channels errors[at : at + 8], of which `left` exist, those are listed
+    whose winner is `winner` and whose error is not zero. `places` gets start + i * step for lane i, `amounts`
+    the error. Up to eight entries after the new end are overwritten.
+    """
+    error, lanes = _read(builder, errors, at), ir.Constant(WHOLES, list(range(LANES)))
+    place = builder.add(_spread(builder, start), builder.mul(_spread(builder, step), lanes))
+    kept = builder.icmp_signed("!=", error, ir.Constant(WHOLES, [0] * LANES))
+    won = builder.icmp_signed("==", _read(builder, winners, at), _spread(builder, winner))
+    kept = builder.and_(kept, builder.and_(won, builder.icmp_signed("<", lanes, _spread(builder, left))))
+    return append(builder, places, amounts, count, place, error, kept)
+
+
 def _read(builder: Builder, array: Value, at: Value) -> Value:
     """Write the instruction that loads eight numbers of 32 bits as whole numbers."""
     return builder.load(builder.bitcast(builder.gep(array, [at]), WHOLES.as_pointer()), align=4)

@@ -204,6 +204,16 @@ def address(builder: Builder, array: Any, at: Any) -> Any:
     return builder.sext(_number(builder, array, at), INT64)
 
 
+@instruction(wide, GIVEN, index, index, wide)
+def where_equal(builder: Builder, array: Any, at: Any, number: Any, value: Vector) -> Vector:
+    """`value` in the lanes where array[at : at + lanes], of int32, is `number`; else zero."""
+    whole = ir.VectorType(INT32, WIDE)
+    same = builder.icmp_signed(
+        "==", _read(builder, array, at, whole), _spread(builder, builder.trunc(number, INT32), whole)
+    )
+    return builder.select(same, value, ir.Constant(value.type, [0.0] * WIDE))
+
+
 @instruction(types.void, GIVEN, index, GIVEN)
 def store_whole(builder: Builder, array: Any, at: Any, value: Vector) -> None:
     """array[at : at + lanes] = value, for whole numbers and an array of int32."""
@@ -428,3 +438,20 @@ def panel_add(builder: Builder, tile: Tile, rows: Any, start: Any, stride: Any, 
         for each, value in enumerate(values):
             tile = _add_product(builder, tile, 2 * row + each, factor, value)
     return tile
+
+
+def patch_adder(columns: int) -> Callable[..., Any]:
+    """Return the instruction ``(tile, array, at, step, value)`` for patches with rows of so many numbers.
+
+    It is tile[r * columns + c] + array[at + r * step + c] * value for every row r and column c.
+    """
+
+    def written(builder: Builder, tile: Tile, array: Any, at: Any, step: Any, value: Vector) -> Tile:
+        for number in range(tile.type.count):
+            row = _step(builder, at, step, number // columns)
+            place = builder.add(row, INT64(number % columns))
+            factor = _spread(builder, _number(builder, array, place), value.type)
+            tile = _add_product(builder, tile, number, factor, value)
+        return tile
+
+    return instruction(type_of(0), GIVEN, GIVEN, index, index, GIVEN)(written)

@@ -17,12 +17,11 @@ from slotwise.fastcnn.vectors import (
     Tile,
     address,
     compiled,
-    gather_add,
     load_panel,
-    load_steps,
     load_tile,
     outer_add,
     panel_add,
+    patch_adder,
     scaled_add,
     store_panel,
     store_tile,
@@ -34,11 +33,10 @@ from slotwise.fastcnn.wide_plan import PANEL, POSITIONS
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
-Steps = NDArray[np.int64]
 
 # Tiles: rows of a whole panel, rows of one vector, vectors of a filter.
 full, half = zeros(2 * POSITIONS), zeros(POSITIONS)
-ten, nine, five, single = zeros(10), zeros(9), zeros(5), zeros(1)
+ten, six, five, three = zeros(10), zeros(6), zeros(5), zeros(3)
 
 
 @compiled
@@ -143,42 +141,82 @@ def _add_vector(
         gradient[number] += scratch[number]
 
 
+def _make_patch_kernel(columns: int, rows: int) -> Any:
+    """Return `add_products` for patches of the images that are narrow: so many numbers under a kernel's row.
+
+    Tiles have all terms of `rows` rows of the kernel, and one vector of outputs.
+    """
+    patch_add, terms = patch_adder(columns), zeros(columns * rows)
+
+    @compiled
+    def add_patches_of_images(
+        layer: Any, row_step: int, height: int, width: int, images: Floats, start: int, down: int, right: int,
+        errors: Floats, error_down: int, error_right: int, gradient: Floats,
+    ) -> None:  # fmt: skip
+        for column in range(0, layer.row, WIDE):
+            panel = column // PANEL * PANEL
+            pitch = min(PANEL, layer.row - panel)
+            for kernel_row in range(0, layer.kernel_height, rows):
+                at = panel * layer.terms + column - panel + kernel_row * columns * pitch
+                tile = load_tile(gradient, at, pitch, terms())
+                for y in range(height):
+                    place, error = start + kernel_row * row_step + y * down, y * error_down + column
+                    for _ in range(width):
+                        tile = patch_add(tile, images, place, row_step, wide_load(errors, error))
+                        place += right
+                        error += error_right
+                store_tile(gradient, at, pitch, tile)
+
+    return add_patches_of_images
+
+
+add_fives = _make_patch_kernel(5, 5 if WIDE == 16 else 1)  # 5 x 5, one channel
+add_nines = _make_patch_kernel(9, 3 if WIDE == 16 else 1)  # 3 x 3, three channels
+
+
 @compiled
-def add_patches(
-    layer: Any, steps: Steps, places: Places, amounts: Floats, count: int, inputs: Floats, gradient: Floats
+def add_scaled(
+    layer: Any, places: Places, amounts: Floats, count: int, inputs: Floats, row_step: int, gradient: Floats
 ) -> None:
     """Add the listed patches of the inputs, each times its amount, to the gradient of one filter."""
-    for piece in range(0, layer.pieces, layer.tile):
-        if layer.tile == 10:
-            _add_pieces(ten(), piece, steps, places, amounts, count, inputs, gradient)
-        elif layer.tile == 9:
-            _add_pieces(nine(), piece, steps, places, amounts, count, inputs, gradient)
-        else:
-            _add_pieces(five(), piece, steps, places, amounts, count, inputs, gradient)
-
-
-@compiled
-def _add_pieces(
-    like: Tile, piece: int, steps: Steps, places: Places, amounts: Floats, count: int, inputs: Floats,
-    gradient: Floats,
-) -> None:  # fmt: skip
-    tile_steps = load_steps(steps, piece, like)
-    total = load_tile(gradient, WIDE * piece, WIDE, like)
-    for number in range(count):
-        total = gather_add(
-            total, wide_broadcast(amounts, number), inputs, address(places, number), tile_steps
-        )
-    store_tile(gradient, WIDE * piece, WIDE, total)
-
-
-@compiled
-def add_filter(
-    layer: Any, row_step: int, filters: Floats, amount: int, amounts: Floats, errors: Floats
-) -> None:
-    """errors[patch] += amounts[amount] * filter, row by row of the kernel."""
-    factor = wide_broadcast(amounts, amount)
     for kernel_row in range(layer.kernel_height):
-        source, target = kernel_row * layer.filter_row, kernel_row * row_step
-        for number in range(0, layer.filter_row, WIDE):
-            total = load_tile(errors, target + number, WIDE, single())
-            store_tile(errors, target + number, WIDE, scaled_add(total, factor, filters, source + number))
+        for column in range(0, layer.filter_row, WIDE * layer.tile):
+            source, target = kernel_row * row_step + column, kernel_row * layer.filter_row + column
+            if layer.tile == 10:
+                _add_listed(ten(), places, amounts, 0, count, inputs, source, gradient, target)
+            elif layer.tile == 6:
+                _add_listed(six(), places, amounts, 0, count, inputs, source, gradient, target)
+            elif layer.tile == 5:
+                _add_listed(five(), places, amounts, 0, count, inputs, source, gradient, target)
+            else:
+                _add_listed(three(), places, amounts, 0, count, inputs, source, gradient, target)
+
+
+@compiled
+def add_filters(
+    layer: Any, kernel_row: int, column: int, places: Places, amounts: Floats, first: int, last: int,
+    filters: Floats, errors: Floats, target: int,
+) -> None:  # fmt: skip
+    """Add some vectors of the listed filters, each times its amount, to the errors of a patch."""
+    source = kernel_row * layer.filter_row + column
+    if layer.tile == 10:
+        _add_listed(ten(), places, amounts, first, last, filters, source, errors, target)
+    elif layer.tile == 6:
+        _add_listed(six(), places, amounts, first, last, filters, source, errors, target)
+    elif layer.tile == 5:
+        _add_listed(five(), places, amounts, first, last, filters, source, errors, target)
+    else:
+        _add_listed(three(), places, amounts, first, last, filters, source, errors, target)
+
+
+@compiled
+def _add_listed(
+    like: Tile, places: Places, amounts: Floats, first: int, last: int, sources: Floats, source: int,
+    sums: Floats, target: int,
+) -> None:  # fmt: skip
+    """sums[target:] += the sum over the list of amount * sources[place + source :], for a few vectors."""
+    total = load_tile(sums, target, WIDE, like)
+    for number in range(first, last):
+        factor = wide_broadcast(amounts, number)
+        total = scaled_add(total, factor, sources, address(places, number) + source)
+    store_tile(sums, target, WIDE, total)

@@ -1,4 +1,4 @@
-"""Layers whose outputs are maps, for one sample: convolutions and pools, forward and backward."""
+"""Layers whose outputs are maps, for one sample: convolutions and pools, forward."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from slotwise.fastcnn.vectors import (
     wide_load,
     wide_repeat,
 )
-from slotwise.fastcnn.wide_kernels import add_filter, add_patches, add_products, multiply
-from slotwise.fastcnn.wide_plan import CONVOLUTION, MAX_POOL, MEAN_POOL, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_kernels import multiply
+from slotwise.fastcnn.wide_plan import CONVOLUTION, MEAN_POOL, WidePlan, WideWorkspace
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
@@ -180,129 +180,3 @@ def max_pool(layer: Any, source: Any, target: Any, values: Floats, winners: Plac
                 won[channel] = best - source.start
             if layer.rectify:
                 rectify(layer.row, found)
-
-
-@compiled
-def through_dropout_and_relu(
-    plan: WidePlan, layer: Any, target: Any, kept: Kept, values: Floats, errors: Floats
-) -> None:
-    """Turn the errors of the output of a layer into those before its dropout and its relu."""
-    if layer.drop_start >= 0 and kept.size > 0:
-        drop(plan, layer, target, kept, errors)
-    if layer.rectify:
-        zero = wide_repeat(np.float32(0))
-        for y in range(target.height):
-            for at in range(y * target.row, y * target.row + target.width * target.pixel, WIDE):
-                error = wide_load(errors, at)
-                store(errors, at, where_greater(wide_load(values, target.start + at), zero, error, zero))
-
-
-@compiled
-def spatial_backward(plan: WidePlan, work: WideWorkspace, layer: Any, sample: int, kept: Kept) -> None:
-    """Gradient of a layer of maps for one sample, and errors of its inputs unless they are the image."""
-    source, target = plan.maps[layer.source], plan.maps[layer.target]
-    values = work.values[sample * plan.values :]
-    errors = work.errors[target.error_start :]
-    if target.batched:
-        errors = work.dense_errors[sample * plan.dense_errors + target.error_start :]
-    through_dropout_and_relu(plan, layer, target, kept, values, errors)
-    winners = work.winners[sample * plan.winners + layer.winner_start :]
-    if layer.kind == CONVOLUTION and not layer.pooled:
-        convolution_backward(layer, source, target, work, values, errors)
-        return
-    found_start = source.error_start - (source.start - source.first)
-    if not layer.first:
-        work.errors[found_start : found_start + source.size] = 0
-    if layer.kind == CONVOLUTION:
-        pooled_backward(plan, layer, source, target, work, values, winners, errors)
-    elif not layer.first:
-        pool_backward(layer, source, target, winners, errors, work.errors[source.error_start :])
-
-
-@compiled
-def pool_backward(
-    layer: Any, source: Any, target: Any, winners: Places, errors: Floats, found: Floats
-) -> None:
-    """Add the errors of a pool's outputs to those of its inputs."""
-    share = np.float32(1.0 / (layer.kernel_height * layer.kernel_width))
-    for y in range(target.height):
-        for x in range(target.width):
-            at = y * target.row + x * target.pixel
-            if layer.kind == MAX_POOL:
-                won = (y * target.width + x) * layer.row
-                for channel in range(target.channels):
-                    found[winners[won + channel]] += errors[at + channel]
-            else:
-                corner = y * layer.stride * source.row + x * layer.run_step * source.pixel
-                for row in range(layer.kernel_height):
-                    for column in range(layer.kernel_width):
-                        place = corner + row * source.row + column * source.pixel
-                        for channel in range(target.channels):
-                            found[place + channel] += share * errors[at + channel]
-
-
-@compiled
-def convolution_backward(
-    layer: Any, source: Any, target: Any, work: WideWorkspace, values: Floats, errors: Floats
-) -> None:
-    """Gradient of a convolution without a pool, and errors of its inputs unless they are the image."""
-    for y in range(target.height):
-        if layer.has_bias:
-            for x in range(target.width):
-                at = y * target.row + x * target.pixel
-                add_row(layer.row, errors[at:], work.gradient[layer.bias_gradient :])
-    corner = source.start - layer.padding * (source.row + source.pixel)
-    add_products(
-        layer, source.row, target.height, target.width, values, corner, layer.stride * source.row,
-        layer.stride * source.pixel, errors, 0, target.row, target.pixel,
-        work.gradient[layer.gradient_start :], work.scratch,
-    )  # fmt: skip
-    if layer.first:
-        return
-    # The errors with zeros around and between them, which have been zero since they were allocated.
-    for y in range(target.height):
-        for x in range(target.width):
-            at = layer.pre_start + layer.stride * (y * layer.pre_row + x * layer.row)
-            for number in range(0, layer.row, WIDE):
-                store(work.errors, at + number, wide_load(errors, y * target.row + x * target.pixel + number))
-    whole = layer.outputs == layer.row
-    runs, length = (1, layer.kernel_width * layer.row) if whole else (layer.kernel_width, layer.outputs)
-    up, left = layer.padding - layer.kernel_height + 1, layer.padding - layer.kernel_width + 1
-    for y in range(source.height):
-        start = layer.pre_start + (y + up) * layer.pre_row + left * layer.row
-        multiply(
-            layer.kernel_height, layer.pre_row, runs, layer.row, length, source.width, work.errors, start,
-            layer.row, work.copies[layer.back_start :], work.zeros, source.pixel,
-            work.errors[source.error_start + y * source.row :], source.pixel,
-        )  # fmt: skip
-
-
-@compiled
-def pooled_backward(
-    plan: WidePlan, layer: Any, source: Any, target: Any, work: WideWorkspace, values: Floats,
-    winners: Places, errors: Floats,
-) -> None:  # fmt: skip
-    """Gradient of a convolution with a pool, and errors of its inputs, from the errors that are not zero."""
-    padding = layer.padding * (source.row + source.pixel)
-    inputs = values[source.start - padding :]
-    down, right = 2 * layer.stride * source.row, 2 * layer.stride * source.pixel
-    places, amounts = work.places, work.scratch
-    for output in range(layer.outputs):
-        count, total = 0, np.float32(0)
-        for y in range(target.height):
-            for x in range(target.width):
-                error = errors[np.uintp(y * target.row + x * target.pixel + output)]
-                won = winners[np.uintp((y * target.width + x) * layer.row + output)]
-                # Always written, and kept only if not zero: there is no branch to predict wrongly.
-                places[np.uintp(count)] = y * down + x * right + won
-                amounts[np.uintp(count)] = error
-                total += error
-                count += error != np.float32(0)
-        work.gradient[layer.bias_gradient + output] += total
-        gradient = work.gradient[layer.gradient_start + output * layer.filter_size :]
-        add_patches(layer, plan.piece_steps[layer.pieces_start :], places, amounts, count, inputs, gradient)
-        if not layer.first:
-            filters = work.copies[layer.back_start + output * layer.filter_size :]
-            for number in range(count):
-                place = source.error_start - padding + places[np.uintp(number)]
-                add_filter(layer, source.row, filters, number, amounts, work.errors[place:])

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from slotwise.fastcnn.dense_passes import output_errors
 from slotwise.fastcnn.vectors import SOURCES, compiled, entry
+from slotwise.fastcnn.wide_backward import spatial_backward, through_dropout_and_relu
 from slotwise.fastcnn.wide_kernels import add_products, multiply
 from slotwise.fastcnn.wide_maps import (
     add_row,
     drop,
     read_image,
     rectify,
-    spatial_backward,
     spatial_forward,
-    through_dropout_and_relu,
 )
 from slotwise.fastcnn.wide_model import copy_filters, read_model, transpose_panels, update, write_model
 from slotwise.fastcnn.wide_plan import BLOCK, DENSE, WidePlan, WideWorkspace

@@ -39,7 +39,7 @@ MOST_MEMORY = 1 << 30  # bytes of the maps of a block
 CHANNELS = 16  # channels are padded to a multiple of this
 PANEL = 2 * WIDE  # outputs of a panel; the last one may have half of them
 POSITIONS = 8 if WIDE == 16 else 6  # rows of a matrix product that are computed together
-TILES = (10, 9, 5)  # vectors of a filter whose gradient is summed together
+TILES = (10, 6, 5, 3)  # neighbouring vectors of a filter that are summed together
 CONVOLUTION, MEAN_POOL, MAX_POOL, DENSE = range(4)
 
 MAP = (
@@ -61,7 +61,7 @@ OPERATION = (
     "kernel_height", "kernel_width", "stride", "padding", "pooled", "map_height", "map_width",
     "outputs", "row", "terms", "runs", "run_length", "run_step", "has_bias",
     "model_start", "weight_start", "bias_start", "back_start", "gradient_start", "bias_gradient",
-    "winner_start", "pre_start", "pre_row", "filter_row", "filter_size", "pieces_start", "pieces", "tile",
+    "winner_start", "pre_start", "pre_row", "filter_row", "filter_size", "tile",
 )  # fmt: skip
 
 
@@ -72,7 +72,6 @@ class WidePlan(NamedTuple):
     operations: NDArray[np.void]
     gradient_of: NDArray[np.int32]  # where the gradient of each parameter of a convolution is
     copies_of: NDArray[np.int32]  # parameter of each number in the copies of filters, -1 for zero
-    piece_steps: NDArray[np.int64]  # distance from the corner of a patch to each vector of a filter
     factor: NDArray[np.float32]  # a pixel x of channel c becomes factor[c] * x + shift[c]
     shift: NDArray[np.float32]
     keep_scale: NDArray[np.float32]  # factor of what dropout keeps, for each value that it may drop
@@ -84,6 +83,7 @@ class WidePlan(NamedTuple):
     winners: int
     errors: int  # numbers of the errors of one sample
     scratch: int
+    positions: int  # of a convolution with a pool, before it
     transposed: int
 
 
@@ -96,6 +96,8 @@ class WideWorkspace(NamedTuple):
     errors: NDArray[np.float32]  # of the maps of one sample
     scratch: NDArray[np.float32]  # rows of outputs, and lists of errors
     places: NDArray[np.int32]
+    list_starts: NDArray[np.int32]  # of each position in the lists, and where the position is
+    list_places: NDArray[np.int32]
     copies: NDArray[np.float32]
     transposed: NDArray[np.float32]  # weights of one dense layer, for the errors of its inputs
     zeros: NDArray[np.float32]
@@ -119,7 +121,6 @@ def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequen
         operations=_records(OPERATION, layout.operations),
         gradient_of=_joined(layout.gradient_of),
         copies_of=_joined(layout.copies_of),
-        piece_steps=np.array([*layout.piece_steps, 0], np.int64),
         factor=(1.0 / (255.0 * deviations)).astype(np.float32),
         shift=(-np.asarray(offset, np.float64) / deviations).astype(np.float32),
         keep_scale=(1.0 / (1.0 - network.dropout_rates)).astype(np.float32),
@@ -132,6 +133,7 @@ def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequen
         winners=round_up(layout.winners, CHANNELS),
         errors=layout.errors,
         scratch=layout.scratch,
+        positions=layout.positions,
         transposed=layout.transposed,
     )
 
@@ -146,6 +148,8 @@ def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
         errors=aligned(plan.errors + slack, np.float32),
         scratch=aligned(plan.scratch + slack, np.float32),
         places=aligned(plan.scratch + slack, np.int32),
+        list_starts=aligned(plan.positions + CHANNELS, np.int32),
+        list_places=aligned(plan.positions + CHANNELS, np.int32),
         copies=aligned(plan.copies_of.size + slack, np.float32),
         transposed=aligned(plan.transposed + slack, np.float32),
         zeros=aligned(max(plan.transposed, int(max(plan.maps["pixel"]))) + slack, np.float32),
@@ -189,10 +193,9 @@ class _Layout:
         self.operations: list[dict[str, int]] = []
         self.gradient_of: list[Indices] = []
         self.copies_of: list[Indices] = []
-        self.piece_steps: list[int] = []
         self.gradients = self.values = self.dense_errors = self.winners = self.errors = 0
         self.transposed = self._taken = self._dropped = 0
-        self.scratch = CHANNELS
+        self.scratch, self.positions = CHANNELS, 0
         channels = network.input_shape[0]
         self._add_map(-1, network.input_shape, channels)  # images are only read number by number
 
@@ -275,16 +278,18 @@ class _Layout:
         terms = filters.transpose(2, 3, 1, 0).reshape(-1, layer.filters)
         operation["weight_start"] = self._copy(_panels(terms))
         operation["bias_start"] = self._copy(_padded(bias, 0, CHANNELS))
-        gradient = self._by_filter(operation, filters) if layer.pooled else self._turned(operation, filters)
-        self.gradient_of.append(gradient)
+        by_filter = layer.pooled and not operation["first"]
+        self.gradient_of.append((self._by_filter if by_filter else self._turned)(operation, filters))
         operation["bias_gradient"] = self.gradients
         if layer.bias:
             self.gradient_of.append(self.gradients + np.arange(layer.filters))
         self.gradients += row
-        # Two rows of outputs before the pool, or the list of a filter's errors.
-        self.scratch = max(self.scratch, 2 * (map_width + WIDE) * row, map_height * map_width // 4)
+        self.scratch = max(self.scratch, 2 * (map_width + WIDE) * row)  # rows of outputs before the pool
         if layer.pooled:
-            self.winners += (map_height // 2) * (map_width // 2) * row
+            windows = (map_height // 2) * (map_width // 2)
+            self.winners += windows * row
+            self.scratch = max(self.scratch, windows * row)  # the list of all errors
+            self.positions = max(self.positions, 4 * windows)
 
     def _copy(self, numbers: Indices) -> int:
         """Append numbers of parameters to the copies; return their start."""
@@ -295,10 +300,11 @@ class _Layout:
     def _turned(self, operation: dict[str, int], numbers: Indices) -> Indices:
         """Copy filters for the errors of the inputs; return where the gradient of each parameter is."""
         filters, channels, height, width = numbers.shape
-        turned = numbers[:, :, ::-1, ::-1].transpose(2, 3, 0, 1).reshape(-1, channels)
-        operation["back_start"] = self._copy(_panels(turned))
         # The errors of the outputs, with zeros around them, and between them if the convolution has a stride.
-        stride, border = operation["stride"], max(height, width) - 1
+        stride, border = (1, 0) if operation["first"] else (operation["stride"], max(height, width) - 1)
+        if not operation["first"]:
+            turned = numbers[:, :, ::-1, ::-1].transpose(2, 3, 0, 1).reshape(-1, channels)
+            operation["back_start"] = self._copy(_panels(turned))
         tall = stride * (operation["map_height"] - 1) + 1 + 2 * border + stride
         wide = stride * (operation["map_width"] - 1) + 1 + 2 * border + stride
         operation["pre_row"] = pre_row = wide * operation["row"]
@@ -317,16 +323,12 @@ class _Layout:
         filters, _, height, _ = numbers.shape
         source = self.maps[operation["source"]]
         rows = _padded(numbers.transpose(0, 2, 3, 1), 3, source["pixel"]).reshape(filters, height, -1)
-        rows = _padded(rows, 2, WIDE)
+        vectors = -(-rows.shape[2] // WIDE)
+        operation["tile"] = tile = min(TILES, key=lambda size: round_up(vectors, size))
+        rows = _padded(rows, 2, WIDE * tile)
         operation["filter_row"] = filter_row = rows.shape[2]
-        steps = [y * source["row"] + x for y in range(height) for x in range(0, filter_row, WIDE)]
-        tile = min(TILES, key=lambda size: round_up(len(steps), size))
-        steps += [0] * (-len(steps) % tile)
-        operation["tile"] = tile
-        operation |= {"pieces_start": len(self.piece_steps), "pieces": len(steps)}
-        operation["filter_size"] = size = WIDE * len(steps)
-        self.piece_steps += steps
-        operation["back_start"] = self._copy(_padded(rows.reshape(filters, -1), 1, WIDE * tile))
+        operation["filter_size"] = size = height * filter_row
+        operation["back_start"] = self._copy(rows.reshape(filters, -1))
         operation["gradient_start"] = self.gradients
         self.gradients += filters * size
         number, channel, y, x = np.indices(numbers.shape, np.int64)
