@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import io
 import struct
 import threading
 from collections.abc import Iterator
@@ -11,7 +12,12 @@ import numpy as np
 import pytest
 
 from slotwise.data import DataError, PartitionedData, image_sets
-from slotwise.data.image_sets import FASHION_MNIST_MD5, fetch_fashion_mnist, import_fashion_mnist
+from slotwise.data.image_sets import (
+    FASHION_MNIST_MD5,
+    FASHION_MNIST_TIMES,
+    fetch_fashion_mnist,
+    import_fashion_mnist,
+)
 
 UNREACHABLE = "http://127.0.0.1:9"
 
@@ -21,16 +27,19 @@ class QuietHandler(SimpleHTTPRequestHandler):
         pass
 
 
-def idx(array: np.ndarray) -> bytes:
+def idx(name: str, array: np.ndarray) -> bytes:
     header = bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape)
-    return gzip.compress(header + array.tobytes(), mtime=0)
+    packed, time = io.BytesIO(), FASHION_MNIST_TIMES[name.partition("-")[0]]
+    with gzip.GzipFile(name.removesuffix(".gz"), "wb", fileobj=packed, mtime=time) as file:
+        file.write(header + array.tobytes())
+    return packed.getvalue()
 
 
 @pytest.fixture
 def files() -> dict[str, bytes]:
     draw = np.random.default_rng(0)
     shapes = dict(zip(FASHION_MNIST_MD5, [(30, 28, 28), (30,), (20, 28, 28), (20,)], strict=True))
-    return {name: idx(draw.integers(10, size=shape).astype(np.uint8)) for name, shape in shapes.items()}
+    return {name: idx(name, draw.integers(10, size=shape).astype(np.uint8)) for name, shape in shapes.items()}
 
 
 @pytest.fixture
@@ -102,3 +111,18 @@ def test_a_missing_file_is_named(folder: Path, md5: dict[str, str], cache: Path)
     with pytest.raises(DataError, match=r"t10k-labels-idx1-ubyte\.gz cannot be read"):
         import_fashion_mnist(folder, md5=md5)
     assert not cache.exists()
+
+
+def test_files_without_name_and_time_are_the_original_ones(
+    folder: Path, files: dict[str, bytes], md5: dict[str, str], cache: Path
+) -> None:
+    dataset = import_fashion_mnist(folder, md5=md5)
+    for name, content in files.items():
+        other_time, rest = bytes(4), content[8:10] + content[10 + len(name.removesuffix(".gz")) + 1 :]
+        (folder / name).write_bytes(content[:3] + b"\0" + other_time + rest)
+    assert import_fashion_mnist(folder, md5=md5).content_hash == dataset.content_hash
+
+    name = "t10k-labels-idx1-ubyte.gz"
+    (folder / name).write_bytes(gzip.compress(gzip.decompress(files[name])[:-1] + b"\7", mtime=0))
+    with pytest.raises(DataError, match=r"must be .* the original of Fashion-MNIST"):
+        import_fashion_mnist(folder, md5=md5)

@@ -27,6 +27,8 @@ FASHION_MNIST_MD5 = {
     "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
     "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
 }
+FASHION_MNIST_TIMES = {"train": 1504176606, "t10k": 1504176627}
+"""Times in the headers of the original gzip files, in seconds since 1970."""
 FASHION_MNIST_STATISTICS = (0.2860,), (0.3530,)
 EMNIST_ADDRESS = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"
 EMNIST_MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"
@@ -49,7 +51,9 @@ _CIFAR100 = "cifar-100-binary.tar.gz, or a folder with its files train.bin and t
 def import_fashion_mnist(folder: Path | str, *, md5: Mapping[str, str] = FASHION_MNIST_MD5) -> Dataset:
     """Read the four gzipped idx files of Fashion-MNIST in a folder, check them and keep the data set.
 
-    ``md5`` has the sums that the files must have; tests use others with a small copy.
+    The files of Debian's package dataset-fashion-mnist are the original ones without name and time in their
+    gzip header; both are put back before the sum is checked. ``md5`` has the sums that the files must have;
+    tests use others with a small copy.
 
     Raises:
         DataError: a file is missing or is not the original.
@@ -62,13 +66,23 @@ def import_fashion_mnist(folder: Path | str, *, md5: Mapping[str, str] = FASHION
         except OSError as error:
             reason = f"cannot be read ({error.strerror}), must be {_FASHION_MNIST}"
             raise DataError(f"{path} {reason}") from None
-        found = hashlib.md5(packed, usedforsecurity=False).hexdigest()
+        found = hashlib.md5(_with_gzip_header(packed, name), usedforsecurity=False).hexdigest()
         if found != wanted:
             raise DataError(f"{path} has md5 {found}, must be {wanted}, the original of Fashion-MNIST")
         arrays.append(_unpacked(packed, path, name, _FASHION_MNIST))
     images, labels, test_images, test_labels = arrays
     channels = images[:, np.newaxis], labels, test_images[:, np.newaxis], test_labels
     return _kept("fashion-mnist", channels, FASHION_MNIST_STATISTICS)
+
+
+def _with_gzip_header(packed: bytes, name: str) -> bytes:
+    """Put the original name and time into the gzip header of a file of Fashion-MNIST, if it has no name."""
+    magic, flags, own_name = b"\x1f\x8b\x08", 3, b"\x08"
+    if packed[:4] != magic + b"\0":
+        return packed
+    time = FASHION_MNIST_TIMES[name.partition("-")[0]].to_bytes(4, "little")
+    header = packed[:flags] + own_name + time + packed[8:10]
+    return header + name.removesuffix(".gz").encode() + b"\0" + packed[10:]
 
 
 def fetch_fashion_mnist(progress: bool = True, *, md5: Mapping[str, str] = FASHION_MNIST_MD5) -> Dataset:
