@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli import serve as serve_command
-from slotwise.cli.serve import HOPELESS, report
+from slotwise.cli.app import HOPELESS
+from slotwise.cli.live_report import report
 from slotwise.live.server.live_run import LiveOutcome
 from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.serving import config_like, new_live_folder
@@ -164,3 +165,56 @@ def test_no_page_is_opened_before_all_options_are_checked(slotwise, tmp_path, mo
     paths = {"OUT": tmp_path / "run", "FULL": tmp_path / "full"}
     code, _, errors = slotwise("serve", "--page", *(paths.get(option, option) for option in options))
     assert (code, errors.count("\n"), opened) == (2, 1, [])
+
+
+def plans_in(folder):
+    folder.mkdir()
+    (folder / "a.toml").write_text("devices = 3\ngroup-size = 1\n")
+    return folder
+
+
+BESIDE = [("--config", "run.toml"), ("--go-on",), ("--devices", "3"), ("--resume", "x")]
+
+
+@pytest.mark.parametrize("more", BESIDE)
+def test_a_campaign_has_its_options_in_its_plans(slotwise, tmp_path, more):
+    campaign = ["--campaign", plans_in(tmp_path / "plans"), "--out", tmp_path / "out"]
+    code, _, errors = slotwise("serve", *campaign, *more, *NOWHERE)
+    assert code == 2
+    assert f"{more[0]} cannot be combined with --campaign" in errors
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", [("--repeat",), ("--keep-runs", "3"), ("--start-at", "02:00")])
+def test_options_of_a_campaign_need_one(slotwise, tmp_path, option):
+    code, _, errors = slotwise("serve", "--out", tmp_path / "out", *option)
+    assert code == 2
+    assert option[0] in errors
+    assert "without campaign" in errors
+
+
+def test_a_campaign_needs_a_folder_for_its_runs_and_plans_that_can_be_played(slotwise, tmp_path):
+    plans = plans_in(tmp_path / "plans")
+    code, _, errors = slotwise("serve", "--campaign", plans)
+    assert (code, errors.splitlines()[-1][:21]) == (2, "slotwise: --out is mi")
+    (plans / "b.toml").write_text("jitter = 0.5\ndevices = 3\ngroup-sise = 1\n")
+    code, _, errors = slotwise("serve", "--campaign", plans, "--out", tmp_path / "out", *NOWHERE)
+    assert code == 2
+    assert "b.toml" in errors
+    assert "group-sise" in errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_campaign_is_not_played_in_the_folder_of_a_run(slotwise, tmp_path):
+    out = finished_run(tmp_path / "out")
+    code, _, errors = slotwise("serve", "--campaign", plans_in(tmp_path / "plans"), "--out", out)
+    assert code == 2
+    assert "this is the folder of a run" in errors
+
+
+def test_a_campaign_that_is_over_says_so(slotwise, tmp_path):
+    run = tmp_path / "out" / "2026-11-18T020000Z-0001-a"
+    finished_run(run)
+    code, _, errors = slotwise("serve", "--campaign", plans_in(tmp_path / "plans"), "--out", tmp_path / "out")
+    assert code == 0
+    assert "is over" in errors

@@ -4,11 +4,14 @@ import json
 import re
 import shutil
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slotwise.live.server.campaign_run import CampaignStatus
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.report.gantt.chart import Window
 from slotwise.web.live_app import LiveApp, metrics
@@ -90,3 +93,23 @@ def test_health_is_that_of_the_run(
 ) -> None:
     monkeypatch.setattr("slotwise.web.live_app.time.monotonic", lambda: max(shown.moment, 100.0))
     assert LiveApp(LivePage())._health_of(shown)[1] == healthy
+
+
+def test_a_plan_that_is_refused_is_unhealthy_and_counted() -> None:
+    refused = CampaignStatus(3, refused="b.toml: devices = 0")
+    shown = replace(snapshot(moment=time.monotonic()), campaign=refused)
+    document, healthy = LiveApp(LivePage())._health_of(shown)
+    assert not healthy
+    assert "b.toml" not in document["status"]  # it is read without the token
+    text = metrics(shown, 0.0)
+    assert "slotwise_campaign_run 3\n" in text
+    assert "slotwise_campaign_plan_refused 1\n" in text
+
+
+def test_the_page_shows_a_campaign_between_two_runs() -> None:
+    page = LivePage()
+    page.campaign_changed(CampaignStatus(1, "a"))
+    page._publish(snapshot())
+    page.campaign_changed(CampaignStatus(1, "b", "2026-11-19T02:00+00:00"))
+    assert page.snapshot is not None
+    assert json.loads(page.snapshot.as_json())["campaign"]["plan"] == "b"

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from cyclopts import Parameter
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from slotwise.base.errors import MissingError, NoEffectError
 from slotwise.base.observer import BaseObserver, Observers, Stop, stop_on_signals
-from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
+from slotwise.cli.app import stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
+from slotwise.cli.live_report import report, run_campaign
 from slotwise.learning import History, Point
-from slotwise.learning.history import REMEDY
 from slotwise.live import ServerConfig
+from slotwise.live.server.campaign import Campaign, CampaignOptions
+from slotwise.live.server.campaign_serving import PreparedCampaign, prepare_campaign
 from slotwise.live.server.events import Level, LiveObserver, LogEvent
-from slotwise.live.server.live_results import Comparison
-from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.serving import PreparedRun, config_like, prepare_resume, prepare_serve
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.options.checks import option_names
-from slotwise.report.number_text import counted, loss_text, percent
-from slotwise.report.tables import table_console
+from slotwise.options.option_text import field_help
+from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.toml_options import blaming_file
 from slotwise.schedule import Timeline
 from slotwise.web.live_page import PageOptions, live_page
 
-BROKER, SERVER, PAGE = panel("Broker"), panel("Server"), panel("Page")
+BROKER, SERVER, CAMPAIGN, PAGE = panel("Broker"), panel("Server"), panel("Campaign"), panel("Page")
 SERVER_FLAGS = flags_of(ServerConfig, SERVER)
 RUN_FLAGS = tuple(flag for flag in run_flags() if flag.name not in option_names(ServerConfig))
 FILE_FLAGS = (
@@ -44,21 +40,27 @@ FILE_FLAGS = (
     Flag("like", Path, "Run what was simulated in this folder; flags override its options.", OUTPUT),
     Flag("config", Path, "TOML file with any option of slotwise train; flags override it.", OUTPUT),
 )
+CAMPAIGN_FLAGS = (
+    Flag(
+        "campaign",
+        Path,
+        "Folder of plans, TOML files: run one after another, each in a folder below --out.",
+        CAMPAIGN,
+    ),
+    *flags_of(CampaignOptions, CAMPAIGN, only=["start_at", "keep_runs"]),
+)
 LOG_LEVEL = Parameter(
     help="Least important events that are logged. Default: info; warning with a progress bar or --quiet.",
     group=OUTPUT,
 )
 QUIET = Parameter(help="No progress bar, and log warnings and errors only.", group=OUTPUT)
-_TROUBLES: dict[Trouble, str] = {
-    "superseded": "another server was started on this channel, and devices follow the newer one; resume when "
-    "it has ended, or with another --name",
-}
 
 
 @command(
     *FILE_FLAGS,
     *SERVER_FLAGS,
     *flags_of(BrokerOptions, BROKER),
+    *CAMPAIGN_FLAGS,
     *flags_of(PageOptions, PAGE, defaults={"page_listen": None}),
     *RUN_FLAGS,
 )
@@ -75,6 +77,7 @@ def serve(
     page: Annotated[
         bool, Parameter(help="Show the run in a web page, read-only, with /metrics and /healthz.", group=PAGE)
     ] = False,
+    repeat: Annotated[bool, Parameter(help=field_help(CampaignOptions)["repeat"], group=CAMPAIGN)] = False,
     log_json: Annotated[bool, Parameter(help="Log as JSON, one object a line.", group=OUTPUT)] = False,
     log_level: Annotated[Level | None, LOG_LEVEL] = None,
     quiet: Annotated[bool, QUIET] = False,
@@ -103,7 +106,12 @@ def serve(
         refuse_with("like", {"config": config})
     # All options are checked before a page is opened.
     page_options, how = _page_options(page, options), {"broker": BrokerOptions(**broker), **server}
-    if resume is not None:
+    campaign = _campaign(options, repeat)
+    prepared: PreparedRun | PreparedCampaign
+    if campaign is not None:
+        refuse_with("campaign", {"resume": resume, "like": like, "config": config, "go_on": go_on, **run})
+        prepared = prepare_campaign(campaign, **how)
+    elif resume is not None:
         refuse_with("resume", {"out": out, "like": like, "config": config, **run})
         prepared = prepare_resume(resume, **how)
     elif out is None:
@@ -116,8 +124,23 @@ def serve(
         LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json) as display,
         _with_page(page_options, display) as observer,
     ):
+        if isinstance(prepared, PreparedCampaign):
+            return run_campaign(prepared, observer)
         outcome = prepared.run(observer)
     return report(out if resume is None else resume, outcome, options)
+
+
+def _campaign(options: Mapping[str, Any], repeat: bool) -> Campaign | None:
+    """Return the campaign; None without one."""
+    given = {flag.name: options[flag.name] for flag in CAMPAIGN_FLAGS if flag.name in options}
+    plans = given.pop("campaign", None)
+    if plans is not None:
+        if "out" not in options:
+            raise MissingError("out", "the folder of the campaign's runs")
+        return Campaign(plans, options["out"], CampaignOptions(repeat=repeat, **given))
+    for name, value in {**given, **({"repeat": True} if repeat else {})}.items():
+        raise NoEffectError(name, value, "without campaign")
+    return None
 
 
 def _prepared_start(
@@ -148,37 +171,6 @@ def _with_page(options: PageOptions | None, display: BaseObserver) -> Iterator[B
         return
     with live_page(options, notices=display) as shown:
         yield Observers(display, shown)
-
-
-def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any]) -> int:
-    """Print the outcome and return the exit code."""
-    if outcome is None:
-        shown = f"slotwise show {shlex.quote(str(place))} shows it"
-        print(f"{place}: finished already; {shown}", file=sys.stderr)
-        return 0
-    state, comparison = outcome.state, outcome.comparison
-    if comparison is not None:
-        table_console().print(comparison_table(comparison))
-        print(*comparison_lines(comparison), sep="\n")
-    last = state.points[-1] if state.points else None
-    figures = f": loss {loss_text(last.loss)}, accuracy {percent(last.accuracy, 2)}" if last else ""
-    if last and last.round != state.round:
-        figures += f" at round {last.round}"
-    print(f"{outcome.status} after {counted(state.round, 'round')}{figures}  ({place})")
-    if outcome.status == "finished":
-        return 0
-    if outcome.status == "diverged":
-        reason = f"training diverged in round {state.round}: the model is not finite; {REMEDY}"
-        print(f"slotwise: {reason}", file=sys.stderr)
-        return HOPELESS
-    if outcome.trouble is not None:
-        print(f"slotwise: {_TROUBLES[outcome.trouble]}", file=sys.stderr)
-    again = ["slotwise", "serve", "--resume", str(place)]
-    for name in (*option_names(BrokerOptions), "listen"):
-        if name in options:
-            again += ["--" + name.replace("_", "-"), str(options[name])]
-    print(f"resume with: {shlex.join(again)}", file=sys.stderr)
-    return INTERRUPTED if outcome.trouble is None else HOPELESS
 
 
 class LiveDisplay(LiveObserver):
@@ -250,56 +242,3 @@ class LiveDisplay(LiveObserver):
     def wants_stop(self) -> bool:
         """Return whether Ctrl-C was pressed."""
         return self._stopping.requested
-
-
-MOST_NAMED = 10  # devices in one line
-_ROWS = {  # figure: title and format
-    "rounds": ("rounds", ","),
-    "updates": ("updates", ","),
-    "lost": ("uplinks lost", ","),
-    "mean_staleness": ("mean staleness, rounds", ".3f"),
-    "max_staleness": ("largest staleness", ","),
-    "slots": ("slots", ","),
-    "slots_per_round": ("slots per round", ".2f"),
-    "channel_use": ("channel in use", ".1%"),
-}
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Return plan and measurement side by side."""
-    table = Table("", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("planned", "measured"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, (title, shape) in _ROWS.items():
-        both = (getattr(figures, name) for figures in (comparison.planned, comparison.measured))
-        table.add_row(title, *(format(figure, shape) for figure in both))
-    table.add_row("ms per round", *("–" if ms is None else f"{ms:,.1f}" for ms in comparison.round_ms))
-    return table
-
-
-def comparison_lines(comparison: Comparison) -> list[str]:
-    """Return what the table does not show."""
-    measured = comparison.measured
-    speed = measured.updates / comparison.seconds if comparison.seconds else 0.0
-    lines = [
-        f"{comparison.as_planned:,} of {comparison.planned.updates:,} updates as planned; "
-        f"{comparison.seconds:.1f} s, {speed:.0f} updates/s"
-    ]
-    if comparison.first_difference is not None:
-        lines.append(f"first difference: {comparison.first_difference}")
-    clipped = {device: norms.clipped for device, norms in comparison.norms.items() if norms.clipped}
-    for title, counts in (("late", comparison.late), ("clipped", clipped)):
-        if counts:
-            worst = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMED]
-            named = ", ".join(f"device {device} ({_times(count)})" for device, count in worst)
-            lines.append(f"{title}: {named}")
-    lines += [
-        f"model {rollback.version} begins with model {rollback.good} again, as those between were bad"
-        for rollback in comparison.rollbacks
-    ]
-    lines += [f"rejected {_times(count)}: {reason}" for reason, count in comparison.rejected.items()]
-    return lines
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"

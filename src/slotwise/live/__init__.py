@@ -2,7 +2,7 @@
 
 - `protocol`, `parts`: topics, the wire format, comparing versions, and long messages.
 - `transport`: the `Channel` interface, in memory and on MQTT; which broker to use, and how to log in.
-- `server`: `serve` and `resume_live`; messages of devices are checked in `server.inbox`.
+- `server`: `serve`, `resume_live` and `serve_campaign`; messages of devices are checked in `server.inbox`.
 - `device`: `run_device` and `run_fleet`.
 - `enroll`: keys, passwords and access rules for a broker with TLS.
 - `slots`: `run_on_medium` executes a plan on an emulated shared medium, with grants ahead of time.

@@ -1,6 +1,8 @@
 from slotwise.live.calibration import Calibration as Calibration
 from slotwise.live.calibration import calibrate as calibrate
 from slotwise.live.replaying import replay as replay
+from slotwise.live.server.campaign import CampaignOptions as CampaignOptions
+from slotwise.live.server.campaign_serving import serve_campaign as serve_campaign
 from slotwise.live.server.events import LiveObserver as LiveObserver
 from slotwise.live.server.live_status import LiveStatus as LiveStatus
 from slotwise.live.server.server_config import ServerConfig as ServerConfig

@@ -92,6 +92,8 @@ class LiveApp:
         # After the end there are no new snapshots, so their age says nothing.
         if phase == "diverged" or (running and age >= STALE_SECONDS):
             return {"status": f"{phase}, last heard {age:.0f} s ago"}, False
+        if snapshot.campaign is not None and snapshot.campaign.refused:
+            return {"status": f"{phase}, and the next plan of the campaign is refused"}, False
         if phase == "running" and snapshot.stalled_for:
             devices = f"{snapshot.status.connected} devices connected"
             return {"status": f"no round for {snapshot.stalled_for:.0f} s, {devices}"}, False
@@ -113,6 +115,12 @@ def _lines(snapshot: LiveSnapshot, age: float) -> Iterator[str]:
         "stalled_seconds": ("Seconds without a round, if unusually many, else 0.", snapshot.stalled_for),
         "devices_late": ("Devices that are late in this moment.", len(snapshot.overdue)),
     }
+    if snapshot.campaign is not None:
+        refused = int(bool(snapshot.campaign.refused))
+        gauges |= {
+            "campaign_run": ("Number of the run of the campaign.", snapshot.campaign.number),
+            "campaign_plan_refused": ("1 if the next plan cannot be played, else 0.", refused),
+        }
     counters = {
         "rounds_total": ("Completed rounds.", status.round),
         "updates_total": ("Updates applied.", status.updates),

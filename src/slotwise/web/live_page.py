@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from slotwise.base.errors import InputError, MissingError
 from slotwise.base.observer import BaseObserver
+from slotwise.live.server.campaign_run import CampaignStatus
 from slotwise.live.server.events import LiveObserver, LiveView
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.transport.broker import is_loopback, listen_address
@@ -105,6 +106,7 @@ class LivePage(LiveObserver):
         # Snapshots never change and are replaced as a whole, so another thread reads them without a lock.
         self.snapshot: LiveSnapshot | None = None
         self.readers = 0  # open streams, as the web server says
+        self._campaign: CampaignStatus | None = None
         self._maker: SnapshotMaker | None = None
         self._following: asyncio.Task[None] | None = None
         self._tell: Any = lambda: None
@@ -132,6 +134,12 @@ class LivePage(LiveObserver):
             self._following.cancel()
             self._publish(self._maker.make(status))
 
+    def campaign_changed(self, status: CampaignStatus) -> None:
+        """Show what a campaign does, also between two runs."""
+        self._campaign = status
+        if self.snapshot is not None:
+            self._publish(self.snapshot)
+
     async def _follow(self, maker: SnapshotMaker) -> None:
         """Take snapshots without end; less often without a reader, or if they take long."""
         while True:
@@ -142,7 +150,7 @@ class LivePage(LiveObserver):
             await asyncio.sleep(max(usual, took / LARGEST_SHARE))
 
     def _publish(self, snapshot: LiveSnapshot) -> None:
-        self.snapshot = snapshot
+        self.snapshot = replace(snapshot, campaign=self._campaign)
         self._tell()
 
 

@@ -11,6 +11,7 @@ from math import isfinite
 
 from slotwise.base.files import finite
 from slotwise.learning import Point
+from slotwise.live.server.campaign_run import CampaignStatus
 from slotwise.live.server.events import Carried, LiveView
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.report.colours import schedule_colours
@@ -41,6 +42,7 @@ class LiveSnapshot:
         planned: What it was planned to carry.
         rates: Rounds and updates a minute; None before there are two moments to compare.
         stalled_for: Seconds without a round, if they are unusually many; otherwise 0.
+        campaign: The campaign that the run is part of; None without one.
     """
 
     status: LiveStatus
@@ -56,6 +58,7 @@ class LiveSnapshot:
     planned: Sequence[Interval]
     rates: tuple[float, float] | None
     stalled_for: float = 0.0
+    campaign: CampaignStatus | None = None
 
     def as_json(self) -> str:
         """Return the content of the page."""

@@ -124,7 +124,7 @@ class Device:
             # A call may begin another run, so it is read before the run is compared.
             if kind == "call":
                 await self._take_call(frame)
-            elif kind == "end" and self._is_over(frame, retained=arrival.retained):
+            elif kind == "end" and self._ends(frame, retained=arrival.retained):
                 return
             elif frame.label.run != self._run_id:
                 self.ignored += 1
@@ -143,13 +143,20 @@ class Device:
                     await self._channel.publish(will.topic, will.payload)
                     self._decline_run(str(error))
 
-    def _is_over(self, frame: Frame, *, retained: bool) -> bool:
-        """Return whether the end of a run is that of this device's.
+    def _ends(self, frame: Frame, *, retained: bool) -> bool:
+        """Return whether the end of a run is that of this device; not if another will follow.
 
         A channel has one run at a time, and its announcement removes the end of the one before. So the end
         of another run that the broker has kept means that this device has missed that run and its own end.
         """
-        return frame.label.run == self._run_id or (retained and self._task is not None)
+        over = frame.label.run == self._run_id or (retained and self._task is not None)
+        if not over or "more" not in frame.fields:
+            return over
+        self._drop_work()
+        # The run is remembered: it may still be said that no other follows after all.
+        self._run_id, self._task, self.excluded = frame.label.run, None, False
+        self._notice(f"device {self.number}: the run is over; waiting for the next")
+        return False
 
     def _take_exclusion(self, frame: Frame) -> None:
         """Drop the work and wait: the server calls when the device may return."""

@@ -16,6 +16,7 @@ from slotwise.schedule import Timeline
 from slotwise.schedule.timeline import Uplink
 
 if TYPE_CHECKING:
+    from slotwise.live.server.campaign_run import CampaignStatus
     from slotwise.live.server.inbox import Inbox
     from slotwise.live.server.live_status import LiveStatus, StatusWriter
     from slotwise.live.server.rounds import RoundDriver
@@ -80,6 +81,9 @@ class LiveObserver(Observer):
 
     def live_started(self, view: LiveView) -> None:
         """A live run begins; ``view`` may be read in its event loop at any time."""
+
+    def campaign_changed(self, status: CampaignStatus) -> None:
+        """A campaign begins its next run, or waits for it."""
 
 
 class EventLog:

@@ -63,9 +63,13 @@ async def run_live(
     observer: BaseObserver | None = None,
     clock: Clock | None = None,
     return_timeout: float = RETURN_TIMEOUT,
+    more: bool = False,
 ) -> LiveOutcome:
-    """Run with the devices on ``channel``, from the start or from the last checkpoint in ``folder``."""
-    run = _LiveRun(folder, plan, task, server, LiveObserver.of(observer), clock or Clock())
+    """Run with the devices on ``channel``, from the start or from the last checkpoint in ``folder``.
+
+    With ``more`` the devices are told to wait for another run at its end.
+    """
+    run = _LiveRun(folder, plan, task, server, LiveObserver.of(observer), clock or Clock(), more)
     with folder.held():
         return await run.play(channel, return_timeout)
 
@@ -81,10 +85,11 @@ class _LiveRun:
         server: ServerConfig,
         observer: LiveObserver,
         clock: Clock,
+        more: bool,
     ) -> None:
         config = plan.config
         self._config, self._task = config, CheckedTask.of(task)
-        self._options, self._observer, self._clock = server, observer, clock
+        self._options, self._observer, self._clock, self._more = server, observer, clock, more
         self._files, self._log = LiveFiles(folder, config, server), EventLog(observer)
         self._plan, self._timeline = plan, plan.timeline
         self._due = evaluation_rounds(self._timeline, config.slots_between_evaluations)
@@ -267,7 +272,7 @@ class _LiveRun:
     async def _end(self, devices: DeviceMonitor) -> None:
         """Tell devices that the run is over, but do not wait forever for a broker that is lost now."""
         # The wait is short if a stop was requested before, and over if it is requested now.
-        ending = asyncio.create_task(devices.announcement.end())
+        ending = asyncio.create_task(devices.announcement.end(more=self._more))
         stopping = self._observer.wants_stop()
         until = self._clock.now() + (STOP_TIMEOUT if stopping else END_TIMEOUT)
         while not ending.done() and self._clock.now() < until and self._observer.wants_stop() == stopping:

@@ -177,10 +177,10 @@ class Announcement:
                 # Announcing the run again would take the devices back from the newer server.
                 raise Superseded
 
-    async def end(self) -> None:
-        """Tell all devices that the run is over."""
+    async def end(self, *, more: bool = False) -> None:
+        """Tell all devices that the run is over; with ``more``, that they are to wait for another."""
         self._cancel_pending()
-        await publish_end(self._run, self._channel, self._topics)
+        await publish_end(self._run, self._channel, self._topics, more=more)
 
     async def _make(self, round_number: int) -> None:
         # Before the first await: what the broker delivers before the echo is older than this announcement.
@@ -202,11 +202,12 @@ class Announcement:
             self._pending.cancel()
 
 
-async def publish_end(run: str, channel: Channel, topics: Topics) -> None:
-    """Remove the announcement and tell the devices of ``run`` that it is over."""
+async def publish_end(run: str, channel: Channel, topics: Topics, *, more: bool = False) -> None:
+    """Remove the announcement and tell the devices of ``run`` that it is over, and if another will follow."""
     # In this order: a device that connects between the two waits, and does not join a run that is over.
     await channel.publish(topics.to_all("call"), b"", retain=True)
-    await channel.publish(topics.to_all("end"), encode(Label(run)), retain=True)
+    fields = {"more": "1"} if more else {}
+    await channel.publish(topics.to_all("end"), encode(Label(run), **fields), retain=True)
 
 
 async def publish_end_again(run: str, channel: Channel, topics: Topics, clock: Clock) -> None:

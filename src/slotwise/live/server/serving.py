@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shlex
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,20 +84,25 @@ def prepare_serve(
 def prepare_resume(path: Path | str, *, broker: BrokerOptions | None = None, **options: Any) -> PreparedRun:
     """Return a run that is ready to go on, or raise a UserError for what `resume_live` refuses at once."""
     folder = RunFolder.open(Path(path))
-    description = folder.description()
-    if "live_run" not in description:
+    if "live_run" not in folder.description():
         raise UserError(f"{path}: a simulated run; resume it with slotwise train --resume")
     if folder.status == "diverged":
         raise UserError(f"{path}: diverged, and would again; start anew with other options")
-    kept = dict(description.get("live_options", {}))
+    ended = prepare_ended(path, broker=broker, **options)
+    return ended if folder.status == "finished" else replace(ended, plan=LivePlan.of(folder.parameters()))
+
+
+def prepare_ended(path: Path | str, *, broker: BrokerOptions | None = None, **options: Any) -> PreparedRun:
+    """Return a run that has ended, to tell its devices so; the options that it has kept are used."""
+    folder = RunFolder.open(Path(path))
+    kept = dict(folder.description().get("live_options", {}))
     if "clip_norm" in kept and kept["clip_norm"] is None:  # as earlier builds wrote it
         kept["clip_norm"] = "off"
     kept = {
         name: value for name, value in kept.items() if name in ServerConfig().kept() and value is not None
     }
     login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})
-    plan = None if folder.status == "finished" else LivePlan.of(folder.parameters())
-    return PreparedRun(folder, plan, server, broker or BrokerOptions(), login)
+    return PreparedRun(folder, None, server, broker or BrokerOptions(), login)
 
 
 def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
@@ -123,45 +128,65 @@ class PreparedRun:
     def run(self, observer: BaseObserver | None = None) -> LiveOutcome | None:
         """Run to the end, or until ``observer`` asks to stop; None if the run was finished already."""
         watching = BaseObserver.of(observer)
-        log = EventLog(observer)
-        for warning in self.options.warnings():
-            log.warning("unsafe", reason=warning)
-        if self.login is None and (public := public_address_warning(self.server.listen)) is not None:
-            log.warning("unsafe", reason=public)
+        self.warn(watching)
         if self.plan is not None:
-            task = build_task(self.plan.config)  # before a broker is started or a folder is made
-            loaded(self.plan.config.rule)
-            return asyncio.run(self._play(self.plan, task, watching))
+            return asyncio.run(self._play(self.build(), watching))
         # An embedded broker ended together with its server, so there is nobody left to tell.
         if self.login is not None:
             try:
-                asyncio.run(self._end_again(self.login))
+                asyncio.run(self.end_again(self.login))
             except (UserError, TimeoutError) as error:  # the run is finished all the same
                 reason = error or "the broker is lost"
                 watching.notice(f"devices were not told that the run is over: {reason}")
         return None
 
-    async def _play(self, plan: LivePlan, task: Task, observer: BaseObserver) -> LiveOutcome:
+    def warn(self, observer: BaseObserver) -> None:
+        """Report what is unsafe about the broker and its login."""
+        log = EventLog(observer)
+        for warning in self.options.warnings():
+            log.warning("unsafe", reason=warning)
+        if self.login is None and (public := public_address_warning(self.server.listen)) is not None:
+            log.warning("unsafe", reason=public)
+
+    def build(self) -> Task:
+        """Return the task of the run; before a broker is started or a folder is made."""
+        assert self.plan is not None
+        loaded(self.plan.config.rule)
+        return build_task(self.plan.config)
+
+    async def _play(self, task: Task, observer: BaseObserver) -> LiveOutcome:
+        async with watched_by_systemd(), self.broker(observer) as broker:
+            return await self.play_on(broker, task, observer)
+
+    @asynccontextmanager
+    async def broker(self, observer: BaseObserver) -> AsyncIterator[Broker]:
+        """Yield the broker of the run, which is started here if none was given."""
+        if self.login is not None:
+            yield self.login
+            return
+        assert self.plan is not None
+        host, port = listen_address(self.server.listen)
+        async with embedded_broker(port, host) as started:
+            command = ["slotwise", "fleet", "--devices", str(self.plan.config.channel.devices)]
+            command += [] if started.port == PORT else ["--broker", str(started)]
+            command += [] if self.server.name == DEFAULT_NAME else ["--name", self.server.name]
+            observer.notice(f"broker at {started}; start devices with: {shlex.join(command)}")
+            yield started
+
+    async def play_on(
+        self, broker: Broker, task: Task, observer: BaseObserver, *, more: bool = False
+    ) -> LiveOutcome:
+        """Play the run on a broker; with ``more``, devices are told to wait for another run at its end."""
         from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
-        folder, server, used = self.folder, self.server, self.login
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(watched_by_systemd())
-            if used is None:
-                host, port = listen_address(server.listen)
-                used = await stack.enter_async_context(embedded_broker(port, host))
-                command = ["slotwise", "fleet", "--devices", str(plan.config.channel.devices)]
-                command += [] if used.port == PORT else ["--broker", str(used)]
-                command += [] if server.name == DEFAULT_NAME else ["--name", server.name]
-                observer.notice(f"broker at {used}; start devices with: {shlex.join(command)}")
-            channel = await stack.enter_async_context(
-                connected_channel(used, self._client_id(), notice=observer.notice)
-            )
+        folder, plan, server = self.folder, self.plan, self.server
+        assert plan is not None
+        async with connected_channel(broker, self._client_id(), notice=observer.notice) as channel:
             if not folder.is_run:  # nothing is written before there is a broker
                 new_live_folder(folder.path, plan.config, server)
-            return await run_live(folder, plan, task, channel, server=server, observer=observer)
+            return await run_live(folder, plan, task, channel, server=server, observer=observer, more=more)
 
-    async def _end_again(self, broker: Broker) -> None:
+    async def end_again(self, broker: Broker) -> None:
         """Tell devices that the run is over, in case its server was killed before it did."""
         from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 

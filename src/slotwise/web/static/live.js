@@ -102,13 +102,25 @@
     accuracyPlot.draw({ lines: line(3), x: { name: "slot", low: 0 }, y: { name: "test accuracy (%)", low: 0, high: 100 } });
   };
 
+  const table = (headings, rows) => sw.el("div.table-box", {}, sw.el("table", {}, sw.el("thead", {}, sw.el("tr", {}, ...headings.map((name, i) => sw.el(i ? "th.text" : "th", {}, name)))),
+    sw.el("tbody", {}, ...rows.map(row => sw.el("tr", {}, ...row.map((value, i) => sw.el(i ? "td.text" : "td", {}, value)))))));
+
   const drawRejected = ({ status, rejections }) => {
     const reasons = Object.entries(status.rejected).sort((a, b) => b[1] - a[1]);
-    const table = (headings, rows) => sw.el("div.table-box", {}, sw.el("table", {}, sw.el("thead", {}, sw.el("tr", {}, ...headings.map((name, i) => sw.el(i ? "th.text" : "th", {}, name)))),
-      sw.el("tbody", {}, ...rows.map(row => sw.el("tr", {}, ...row.map((value, i) => sw.el(i ? "td.text" : "td", {}, value)))))));
     byId("rejected").replaceChildren(...(reasons.length ? [table(["messages", "reason"], reasons.map(([reason, count]) => [sw.whole(count), reason])),
       table(["time", "device", "reason"], [...rejections].reverse().map(([moment, device, reason]) => [moment, device === null ? "unknown" : String(device), reason]))]
       : [sw.el("p.quiet", { style: "margin-top:6px" }, "None so far.")]));
+  };
+
+  const drawCampaign = ({ campaign }) => {
+    byId("campaign").hidden = !campaign;
+    if (!campaign) return;
+    const next = campaign.waits_until ? `next: ${campaign.plan}, at ${campaign.waits_until}` : `run ${campaign.number}: ${campaign.plan}`;
+    byId("campaign-now").textContent = campaign.refused ? `The next plan is refused: ${campaign.refused}` : next;
+    byId("campaign-now").classList.toggle("bad", Boolean(campaign.refused));
+    const rows = campaign.ended.map(run => [String(run.number), run.plan, run.began.replace("T", " ").slice(0, 16), run.status, sw.whole(run.rounds),
+      run.loss === null ? "–" : sw.loss(run.loss), run.accuracy === null ? "–" : sw.percent(run.accuracy, 1)]);
+    byId("campaign-runs").replaceChildren(...(rows.length ? [table(["run", "plan", "began (UTC)", "status", "rounds", "training loss", "test accuracy"], rows)] : []));
   };
 
   const draw = () => {
@@ -119,7 +131,7 @@
     byId("run").textContent = `run ${status.run}`;
     document.title = `${status.round}/${status.rounds} ${status.phase} – slotwise live`;
     byId("carries").replaceChildren(...Object.entries(CARRIED).map(([kind, title]) => sw.el("li", {}, sw.el("i", { style: `height:${12 * sw.activity[kind].thickness}px;background:${sw.tone(sw.activity[kind].colours)}` }), title)));
-    for (const part of [drawTiles, drawDevices, drawChannel, drawCurves, drawRejected]) part(live);
+    for (const part of [drawCampaign, drawTiles, drawDevices, drawChannel, drawCurves, drawRejected]) part(live);
     document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1);
   };
 
