@@ -48,6 +48,7 @@ from slotwise.runs import run as run
 from slotwise.scenario import Scenario as Scenario
 from slotwise.schedule import Asynchronous as Asynchronous
 from slotwise.schedule import Costs as Costs
+from slotwise.schedule import Episode as Episode
 from slotwise.schedule import IntentionalDelay as IntentionalDelay
 from slotwise.schedule import Policy as Policy
 from slotwise.schedule import Powers as Powers

@@ -3,6 +3,9 @@ from slotwise.scenario import compute_slots as compute_slots
 from slotwise.schedule.battery_balance import BatteryBalance as BatteryBalance
 from slotwise.schedule.costs import Costs as Costs
 from slotwise.schedule.costs import Powers as Powers
+from slotwise.schedule.decisions import Decision as Decision
+from slotwise.schedule.decisions import DecisionKind as DecisionKind
+from slotwise.schedule.episode import Episode as Episode
 from slotwise.schedule.events import Agenda as Agenda
 from slotwise.schedule.free_delay import automatic_delay as automatic_delay
 from slotwise.schedule.free_delay import completed_rounds as completed_rounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import islice
@@ -13,10 +13,12 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.fleet import Fleet
 from slotwise.fleet.battery import NANOJOULES, Ledger
 from slotwise.scenario import Scenario
+from slotwise.schedule.decisions import Answer, Decision, DecisionKind
 from slotwise.schedule.link import FleetLink, Link, Transmission
 from slotwise.schedule.policy import Delivery, Policy, bound_delivery
 from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.scheduler_events import (
+    Action,
     Deliver,
     Delivered,
     Event,
@@ -41,7 +43,14 @@ def event_timeline(
     return Timeline.of(scenario, policy.name, drive.delivery.delay, record, fleet)
 
 
-def driven(scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None, link: Link) -> Drive:
+def driven(
+    scenario: Scenario,
+    policy: Policy,
+    fleet: Fleet,
+    rounds: int | None,
+    link: Link,
+    asks: Collection[DecisionKind] = (),
+) -> Drive:
     """Return a Scheduler in virtual slots, before the first of them."""
     delivery = planned_delivery(policy, scenario, fleet, link, rounds)
     scheduler = Scheduler(
@@ -54,6 +63,7 @@ def driven(scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None,
         sub_channels=scenario.sub_channels,
         link=link,
         windows=fleet.windows,
+        asks=asks,
     )
     return Drive(scheduler, fleet, link)
 
@@ -142,32 +152,73 @@ class Drive:
 
     def rounds(self, deadline: int | None = None) -> Iterator[int]:
         """Play round after round, and yield the slot at which each is complete, not after the deadline."""
-        record, last = self.record, inf if deadline is None else deadline
-        self._hand_out(self._scheduler.start(), 0, 0)
-        for slot, events in self._agenda:
+        for end in self.steps(deadline):
+            assert not isinstance(end, Decision)  # the Scheduler asks nothing
+            yield end
+
+    def steps(self, deadline: int | None = None) -> Generator[Decision | int, Answer | None]:
+        """Play, and yield each decision, which is sent its answer, and the slot at which a round is complete.
+
+        What is yielded for a round is sent None.
+        """
+        scheduler, last = self._scheduler, inf if deadline is None else deadline
+        while scheduler.undecided is not None:
+            scheduler.decide((yield scheduler.undecided))
+        self._hand_out(scheduler.start(), 0, 0)
+        for slot, happened in self._agenda:
             if slot > last:
                 break
-            for action in self._scheduler.actions(events, slot):
-                if type(action) is Grant:
-                    self._transmit(action, slot)
-                elif type(action) is Deliver:  # the round is complete from now on
-                    # Only complete rounds are recorded: the uplinks of one that ends too late are dropped.
-                    end = slot + self._link.broadcast(action.receivers, slot)
-                    if end > last:
-                        return
-                    self._hand_out(action, slot, end)
-                    record.broadcasts.append((slot, end))
-                    record.uplinks.extend(self._uplinks)
-                    record.lost.extend(self._lost)
-                    self._sent_again.extend(self._repeats)
-                    self._uplinks, self._lost, self._repeats = [], [], []
-                    yield end
-                elif type(action) is Repeat:
-                    self._send_model_again(action, slot)
-            wake = self._scheduler.next_window
+            events: Sequence[Event] = happened
+            while True:
+                for action in scheduler.actions(events, slot):
+                    end = self._carry_out(action, slot, last)
+                    if end is not None:
+                        if end > last:
+                            return
+                        yield end
+                if scheduler.undecided is None:
+                    break
+                scheduler.decide((yield scheduler.undecided))
+                events = ()
+            wake = scheduler.next_window
             if wake is not None and wake != self._wake:
                 self._agenda.add(wake, Opened())
                 self._wake = wake
+
+    def _carry_out(self, action: Action, slot: int, last: float) -> int | None:
+        """Let the channel carry something; return the slot at which a round ends if it is complete now."""
+        if type(action) is Grant:
+            self._transmit(action, slot)
+        elif type(action) is Deliver:  # the round is complete from now on
+            # Only complete rounds are recorded: the uplinks of one that ends too late are dropped.
+            end = slot + self._link.broadcast(action.receivers, slot)
+            if end <= last:
+                self._complete_round(action, slot, end)
+            return end
+        elif type(action) is Repeat:
+            self._send_model_again(action, slot)
+        return None
+
+    def _complete_round(self, delivery: Deliver, slot: int, end: int) -> None:
+        record = self.record
+        self._hand_out(delivery, slot, end)
+        record.broadcasts.append((slot, end))
+        record.uplinks.extend(self._uplinks)
+        record.lost.extend(self._lost)
+        self._sent_again.extend(self._repeats)
+        self._uplinks, self._lost, self._repeats = [], [], []
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The Scheduler that is driven."""
+        return self._scheduler
+
+    def joules(self, slot: int) -> list[float]:
+        """Return what the battery of each device holds; infinity if it has none."""
+        everyone = range(1, self._fleet.devices + 1)
+        if self._energy is None:
+            return [inf for _ in everyone]
+        return [self._energy.ledger.charge_at(n, slot) / NANOJOULES for n in everyone]
 
     def _transmit(self, grant: Grant, slot: int) -> None:
         device, round_number, version = grant

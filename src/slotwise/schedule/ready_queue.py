@@ -86,6 +86,20 @@ class ReadyQueue:
         del waiting[update[1]]
         return update
 
+    @property
+    def sends_at_once(self) -> bool:
+        """True if a retransmission comes before every choice."""
+        waiting, at_once = self._waiting, self._at_once
+        while at_once and waiting.get(at_once[0][1]) is not at_once[0]:
+            heappop(at_once)
+        return bool(at_once)
+
+    def take(self, device: int) -> Update:
+        """Remove and return the update of a device that waits."""
+        update = self._waiting[device]
+        self.remove(device)
+        return update
+
     def remove(self, device: int) -> bool:
         """Remove the update of a device; return whether there was one."""
         update = self._waiting.pop(device, None)
@@ -117,6 +131,13 @@ class ReadyQueue:
 
     def _drop(self, device: int) -> None:
         """Forget the update of a device that has left."""
+
+
+class Named(ReadyQueue):
+    """The one that is named, by `take`."""
+
+    def _add(self, update: Update, arrived: int, last_round: int) -> None:
+        """Nothing is kept beside the updates."""
 
 
 class _ByKey(ReadyQueue):

@@ -8,15 +8,17 @@ the channel does next, or with nothing while the channel is busy or has to wait.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
+from typing import Any, NamedTuple
 
 from slotwise.base.errors import UserError
 from slotwise.fleet import Retransmission, Windows
 from slotwise.schedule.coverage import Coverage
-from slotwise.schedule.link import Link
+from slotwise.schedule.decisions import OF_ROUNDS, Answer, Decision, DecisionKind
+from slotwise.schedule.link import Link, devices_of
 from slotwise.schedule.policy import Booking, Delivery
-from slotwise.schedule.ready_queue import AT_ONCE, Candidates, Instant, ReadyQueue, Update, queue_of
+from slotwise.schedule.ready_queue import AT_ONCE, Candidates, Instant, Named, ReadyQueue, Update, queue_of
 from slotwise.schedule.scheduler_events import (
     Action,
     Deliver,
@@ -73,6 +75,9 @@ class Scheduler:
     ``changes`` are (slot, group size): a round has the size that holds when its model's broadcast begins.
     ``link`` is what selections see of the channel. With ``windows``, which need a link, an uplink starts only
     within a window of its device, and who misses a model is sent the newest one in a later window.
+
+    What ``asks`` names is left to the driver: where it has to be decided, `actions` stops, `undecided` is the
+    decision, and after `decide` the driver calls `actions` again in the same instant. That needs a link, too.
     """
 
     def __init__(
@@ -87,7 +92,10 @@ class Scheduler:
         sub_channels: int = 1,
         link: Link | None = None,
         windows: Windows | None = None,
+        asks: Collection[DecisionKind] = (),
     ) -> None:
+        self.undecided: Decision | None = None
+        self._asks, self._answers = frozenset(asks), dict[DecisionKind, Any]()
         self.group_size, self.delivery, self._changes = group_size, delivery, changes
         self.sub_channels, self._link, self._slot = sub_channels, link, 0
         self._windows = windows
@@ -97,6 +105,9 @@ class Scheduler:
         self._retransmission = retransmission
         start = SchedulerState(0, list(absent), {}, {}, [], [], [], group_size, 0, broadcasting=False)
         self.restore(start)
+        if "participants" in self._asks:
+            self.undecided = self._open_decision(0, ("participants",))
+            return
         self._book(delivery.initial(self._absent), earliest=0)
         self._book(self._participants(0), earliest=0)
 
@@ -136,7 +147,8 @@ class Scheduler:
         self._arrived = {device: (count, last) for device, count, last in state.arrived}
         self._candidates = self._all_candidates()
         self._coverage = self._restored_coverage(state)
-        self._ready: ReadyQueue = queue_of(self._selection, self._link, self._seen)
+        asked = "sender" in self._asks
+        self._ready: ReadyQueue = Named() if asked else queue_of(self._selection, self._link, self._seen)
         for turn, device, version in state.ready:
             self._queue(turn, device, version)
         # The devices that received a model and have not sent since.
@@ -156,7 +168,21 @@ class Scheduler:
 
     def start(self) -> Deliver:
         """Hand out w_0: its receivers compute from the first slot on."""
+        if "participants" in self._answers:
+            self._book([(0, self._answers.pop("participants"))], earliest=0)
         return self._deliver(0)
+
+    def decide(self, answer: Answer | None) -> None:
+        """Answer `undecided`.
+
+        Raises:
+            InputError: the answer is not allowed.
+        """
+        decision = self.undecided
+        if decision is None:
+            raise UserError("nothing is to be decided")
+        self._answers[decision.kind] = decision.checked(answer)
+        self.undecided = None
 
     def step(self, events: Iterable[Event], slot: int = 0) -> Action | None:
         """Process the events of one instant and return what the only sub-channel does next; see `actions`."""
@@ -306,17 +332,69 @@ class Scheduler:
             # Who has trained and waits for energy to send again keeps nobody else from sending.
             if self._waits_for_all and len(self._computing) > len(self._recharging):
                 break
+            if self._asks and self._waits_for_answer():
+                return grants
             grants.append(self._grant())
         # A round ends when it is full, or when no present device computes that could still fill it.
         if self._in_flight or (self._missing and (self._computing or self._missed)):
             return grants
+        if self._asks:
+            self.undecided = self._open_decision(self.round + 1, OF_ROUNDS)
+            if self.undecided is not None:
+                return []
         closed = self._close_round()
         return [] if closed is None else [closed]
+
+    def _waits_for_answer(self) -> bool:
+        """Ask who sends next, unless it is answered or a retransmission comes first."""
+        if "sender" not in self._asks or "sender" in self._answers or self._ready.sends_at_once:
+            return False
+        updates, lost = list(self._ready), self._lost_in_round
+        self.undecided = Decision(
+            "sender",
+            self._slot,
+            self.round,
+            [device for _, device, _ in updates],
+            last_sender=self._last_sender,
+            _seen=lambda: self._seen(updates, lost),
+        )
+        return True
+
+    def _open_decision(self, version: int, kinds: Iterable[DecisionKind]) -> Decision | None:
+        """Return the first decision about round ``version`` that is not taken yet; None if all are."""
+        for kind in kinds:
+            if kind in self._asks and kind not in self._answers:
+                allowed, count, updates = self._choices(kind, version)
+                if allowed:
+                    return Decision(
+                        kind,
+                        self._slot,
+                        version,
+                        allowed,
+                        count,
+                        self._last_sender,
+                        lambda updates=updates: self._seen(updates),  # type: ignore[misc]
+                    )
+                self._answers[kind] = ()  # nobody is there to decide about
+        return None
+
+    def _choices(self, kind: DecisionKind, version: int) -> tuple[Sequence[int], int, list[Update]]:
+        """Return what a decision chooses from, how many of it, and the updates that its waiting shows."""
+        devices = 0 if self._link is None else devices_of(self._link)
+        size = self._next_size() if version else self.group_size
+        if kind == "group_size":
+            return range(1, devices + 1), 1, []
+        if kind == "delay":
+            return (range(devices // size) if self._senders else ()), 1, []
+        away = self._absent | self._missed | self._busy
+        present = [n for n in range(1, devices + 1) if n not in away]
+        return present, min(size, len(present)), [(self._slot, n, version) for n in present]
 
     def _grant(self) -> Grant:
         """Let the device that is chosen send."""
         now = Instant(self._slot, self.round, self._last_sender, self._lost_in_round)
-        update = self._ready.pop(now)
+        asked = "sender" in self._answers
+        update = self._ready.take(self._answers.pop("sender")) if asked else self._ready.pop(now)
         if self._coverage is not None:
             del self._coverage.queued[update[1]]
         self._in_flight += 1
@@ -346,6 +424,11 @@ class Scheduler:
             candidates.change(device)
         return candidates
 
+    @property
+    def arrived(self) -> Mapping[int, tuple[int, int]]:
+        """Updates that have arrived and the round of the last one, of the devices that sent any."""
+        return self._arrived
+
     def _participants(self, version: int) -> Iterator[Booking]:
         """Yield the participants of round ``version``, if the delivery leaves the choice to a selection."""
         if self._candidates is not None:
@@ -357,13 +440,11 @@ class Scheduler:
         """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""
         # Before the group size may change: both numbers belong to the round that ends.
         no_update = self._missing == self.group_size
-        if self._changes:
-            place = bisect_right(self._changes, self._slot, key=lambda change: change[0])
-            self._resize(self._changes[place - 1][1] if place else self.group_size)
+        self._resize(self._next_size())
+        self._answers.pop("group_size", None)
         # Bookings follow the change of the group size: they are for the rounds that have the new one.
         following = self.round + 1
-        self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=following)
-        self._book(self._participants(following), earliest=following)
+        self._book(self._following_bookings(following), earliest=following)
         if not self._computing and not self._ready and not self._missed:
             # All devices wait: if none does for the next model, those who wait for the earliest receive it.
             waiting = [version for version, devices in self._booked.items() if devices]
@@ -375,6 +456,23 @@ class Scheduler:
         self._senders, self._lost_in_round = [], 0
         self.round, self._broadcasting = following, True
         return self._deliver(following)
+
+    def _following_bookings(self, following: int) -> Iterable[Booking]:
+        """Return the bookings made at the end of a round, by the delivery or as it was decided."""
+        if "participants" in self._asks:
+            return [(following, self._answers.pop("participants"))]
+        if "delay" in self._asks:
+            delay = self._answers.pop("delay")
+            return [(following + delay, self._senders)] if self._senders else []
+        decided = self.delivery.after(self.round, self._senders, self._absent)
+        return chain(decided, self._participants(following))
+
+    def _next_size(self) -> int:
+        """Return the group size of a round whose model's broadcast begins now."""
+        if self._changes:
+            place = bisect_right(self._changes, self._slot, key=lambda change: change[0])
+            return self._changes[place - 1][1] if place else self.group_size
+        return int(self._answers.get("group_size", self.group_size))
 
     def _resize(self, group_size: int) -> None:
         if group_size != self.group_size:

@@ -59,7 +59,7 @@ def simulate(
     Raises:
         InputError: a parameter is out of range, has no effect, or no round fits.
     """
-    chosen = _policy(policy, delay=delay, participation=participation, selection=selection, seed=seed)
+    chosen = chosen_policy(policy, delay=delay, participation=participation, selection=selection, seed=seed)
     devices, channel = case_of(scenario, fleet, link)
     timeline = timeline_of(scenario, chosen, devices, channel, rounds=rounds, event_by_event=event_by_event)
     if not timeline.rounds:
@@ -172,7 +172,7 @@ def scheduler_for(
     ``absent`` are the devices that are not present at the start. Just-in-time delivery needs a deadline: the
     plan ends there.
     """
-    chosen = _policy(policy, **options)
+    chosen = chosen_policy(policy, **options)
     devices, channel = case_of(scenario, fleet, link)
     if devices.windows is not None:
         raise InputError("windows", "given", "omitted: on a network, a device is in reach or absent")
@@ -199,7 +199,8 @@ def _refuse_unseen_channel(policy: Policy, link: Link) -> None:
             )
 
 
-def _policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Policy:
+def chosen_policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Policy:
+    """Return the policy of a call: an object as it is, or that of a short name and its options."""
     seed = whole("seed", seed, 0, LARGEST_SEED)
     usual = {"delay": "auto", "participation": "round-robin", "selection": "first-ready", "seed": 0}
     given = {name: value for name, value in {**options, "seed": seed}.items() if value != usual[name]}

@@ -1,0 +1,70 @@
+"""Decision: what a Scheduler leaves to its driver, with what is known at that instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+from slotwise.base.errors import InputError
+from slotwise.options.checks import whole_number
+from slotwise.schedule.selections import Waiting
+
+DecisionKind = Literal["sender", "participants", "group_size", "delay"]
+KINDS: tuple[DecisionKind, ...] = get_args(DecisionKind)
+OF_ROUNDS: tuple[DecisionKind, ...] = ("group_size", "delay", "participants")  # in the order of asking
+Answer = int | Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """One decision to take.
+
+    Attributes:
+        kind: "sender": the device that sends next; "participants": the devices of the next round of sync;
+            "group_size": that of the next round; "delay": rounds that the senders of the last round wait.
+        slot: The present slot.
+        round: The round that is decided about.
+        allowed: Devices, group sizes or delays to choose from: those that wait for the channel in the order
+            in which they got ready, or could take part, ascending.
+        count: How many may be chosen: more than one are only participants.
+        last_sender: The device that sent last; 0 at first.
+    """
+
+    kind: DecisionKind
+    slot: int
+    round: int
+    allowed: Sequence[int]
+    count: int = 1
+    last_sender: int = 0
+    _seen: Callable[[], list[Waiting]] = field(default=list, repr=False)
+
+    @cached_property
+    def waiting(self) -> Sequence[Waiting]:
+        """What a selection sees of the allowed devices; empty for numbers. Read it before answering."""
+        return self._seen()
+
+    def checked(self, answer: object) -> int | tuple[int, ...]:
+        """Return an answer as a number, or as a tuple of participants, ascending.
+
+        Raises:
+            InputError: it is not allowed.
+        """
+        if self.kind != "participants":
+            number = whole_number(answer)
+            if number is None or number not in self.allowed:
+                raise InputError(self.kind, answer, f"{_numbers(self.allowed)} in slot {self.slot}")
+            return number
+        devices = [whole_number(one) for one in answer] if isinstance(answer, Collection) else []
+        chosen = {one for one in devices if one in self.allowed}
+        if not 1 <= len(devices) <= self.count or len(chosen) < len(devices):
+            several = f"{self.count} or fewer of {_numbers(self.allowed)}, without repetition"
+            raise InputError(self.kind, answer, f"{several}, in slot {self.slot}")
+        return tuple(sorted(one for one in chosen if one is not None))
+
+
+def _numbers(allowed: Sequence[int]) -> str:
+    if isinstance(allowed, range) or len(allowed) > 12:
+        return f"from {min(allowed)} to {max(allowed)}" if isinstance(allowed, range) else "those that wait"
+    return "one of " * (len(allowed) > 1) + ", ".join(map(str, allowed))
