@@ -18,6 +18,7 @@ from slotwise.aggregation import (
     FedAdam,
     FedAsync,
     FedBuff,
+    FedDyn,
     FedVarp,
     FedYogi,
     Hinge,
@@ -26,6 +27,7 @@ from slotwise.aggregation import (
     MultiKrum,
     NormClipping,
     Polynomial,
+    Scaffold,
     ServerMomentum,
     StalenessWeightedMean,
     TrimmedMean,
@@ -58,6 +60,8 @@ def test_every_name_gives_its_rule() -> None:
     assert rule("fedvarp") == FedVarp(1.0)
     assert rule("ca2fl") == Ca2fl(1.0)
     assert rule("ace", memory_age=3) == Ace(1.0, 3)
+    assert rule("scaffold", server_rate=0.5) == Scaffold(0.5)
+    assert rule("feddyn") == FedDyn(0.1)
     assert rule("fedavgm") == ServerMomentum(0.9, 1.0)
     assert rule("fedadam") == FedAdam(0.01, 0.9, 0.99, 1e-3)
     assert rule("fedyogi") == FedYogi(0.01, 0.9, 0.99, 1e-3)

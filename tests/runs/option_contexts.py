@@ -266,6 +266,7 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "server_rate": ({"aggregation": "fedavgm"}, 0.5),
     "delay_threshold": ({"schedule": "async", "aggregation": "delay-adaptive"}, 0.1),
     "compensation": ({"schedule": "async", "aggregation": "delay-compensated"}, 9.0),
+    "dynamic_penalty": ({"aggregation": "feddyn"}, 5.0),
     "memory_age": ({"schedule": "async", "aggregation": "ace"}, 0),
     "server_momentum": ({"aggregation": "fedavgm"}, 0.2),
     "adaptive_rate": ({"aggregation": "fedadam"}, 0.1),

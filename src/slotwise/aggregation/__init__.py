@@ -10,6 +10,14 @@ To add a rule, write a function, or a frozen dataclass whose fields are its opti
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from slotwise.aggregation.drift_rules import (
+    Correction,
+    DriftRule,
+    FedDyn,
+    Scaffold,
+    device_half,
+    message_parts,
+)
 from slotwise.aggregation.memory_rules import Ace, Ca2fl, DelayCompensated, FedVarp, Mifa
 from slotwise.aggregation.robust_rules import Krum, MultiKrum, NormClipping, TrimmedMean, coordinate_median
 from slotwise.aggregation.rule import (
@@ -51,6 +59,8 @@ RULES: Mapping[str, Any] = {
     "fedvarp": FedVarp,
     "ca2fl": Ca2fl,
     "ace": Ace,
+    "scaffold": Scaffold,
+    "feddyn": FedDyn,
     "fedavgm": ServerMomentum,
     "fedadam": FedAdam,
     "fedyogi": FedYogi,
@@ -66,9 +76,10 @@ RuleChoice = Annotated[Any, RULE]
 """A rule of a run: a value of one of the classes above, a function, or a `UserFunction`."""
 
 __all__ = [
-    "NO_STATE", "RULE", "RULES", "Ace", "Aggregation", "Ca2fl", "Contribution", "DelayAdaptive",
-    "DelayCompensated", "Discount", "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedVarp", "FedYogi",
-    "Hinge", "Krum", "Mifa", "MultiKrum", "NormClipping", "Polynomial", "RuleChoice", "RuleState",
-    "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector", "check_group_sizes", "constant",
-    "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
+    "NO_STATE", "RULE", "RULES", "Ace", "Aggregation", "Ca2fl", "Contribution", "Correction",
+    "DelayAdaptive", "DelayCompensated", "Discount", "DriftRule", "FedAdagrad", "FedAdam", "FedAsync",
+    "FedBuff", "FedDyn", "FedVarp", "FedYogi", "Hinge", "Krum", "Mifa", "MultiKrum", "NormClipping",
+    "Polynomial", "RuleChoice", "RuleState", "Scaffold", "ServerMomentum", "StalenessWeightedMean",
+    "TrimmedMean", "Vector", "check_group_sizes", "constant", "coordinate_median", "device_half", "fedavg",
+    "keeps_state", "mean", "message_parts", "model_average", "next_model",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from slotwise.aggregation import device_half
 from slotwise.base.errors import UserError
 from slotwise.base.files import write_atomically
 from slotwise.batch.batch_folder import BatchFolder
@@ -51,7 +52,7 @@ class TaskCache:
         if config.model.is_own:
             return build_task(config)
         # With the number of devices, all that a built-in task depends on.
-        sent = (config.bits, config.compressor, config.adversary, config.metric)
+        sent = (config.bits, config.compressor, config.adversary, config.metric, device_half(config.rule))
         key = (config.dataset, config.model, config.training, *sent, config.channel.devices)
         if self._last is None or self._last[0] != key:
             if config.dataset.source not in self._datasets:

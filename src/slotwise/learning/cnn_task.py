@@ -76,7 +76,7 @@ class CnnTask(Task):
 
     def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector]:
         """Return the updates of several local trainings on one model, in one call of the kernels."""
-        if not self.training.is_plain_sgd:
+        if not self.training.is_plain_sgd or any(start.correction for start in starts):
             return [self._other_steps(model, start) for start in starts]
         cases = {(self.samples.count(one.device), self.training.batch_size_at(one.slot)) for one in starts}
         lengths = [self.training.batching.lengths(*case) for case in cases]
@@ -114,7 +114,7 @@ class CnnTask(Task):
         return np.stack([draw.random(shape, np.float32) >= rates for draw in draws])
 
     def _other_steps(self, model: Vector, start: TrainingStart) -> Vector:
-        """Return the update of an optimiser other than plain SGD."""
+        """Return the update of an optimiser other than plain SGD, or with a correction."""
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
         end, optimizer = model.copy(), Optimizer(self.training)
         context = optimizer.begin(start, model)

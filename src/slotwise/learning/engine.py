@@ -24,6 +24,7 @@ from slotwise.base.machine import available_cores
 from slotwise.base.observer import BaseObserver
 from slotwise.base.user_code import check_arguments
 from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.drift_task import for_rule
 from slotwise.learning.history import Diverged, History, Interrupted, Point, unfitting
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.target import Target
@@ -152,7 +153,8 @@ class Training:
         stop_at: Target | str | None = None,
         resume: History | None = None,
     ) -> None:
-        self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
+        self._timeline, self._aggregation = timeline, rule_of(aggregation)
+        self._task = CheckedTask.of(for_rule(CheckedTask.of(task), self._aggregation))
         check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
         plan = plan_of(workers, self._task)
         self._task.check_devices(timeline.scenario.devices)

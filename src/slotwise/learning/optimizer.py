@@ -244,6 +244,7 @@ class Optimizer:
 
     def step(self, weights: Array, gradient: Array, context: StepContext) -> None:
         """Change the weights by one step, and the context for the next."""
+        gradient = context.start.corrected(gradient, weights)
         if not self._own:
             with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
                 self._step(weights, gradient, context)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.aggregation import Vector
+from slotwise.aggregation import Correction, Vector
 from slotwise.base.frozen import FrozenMapping
 
 NO_METRICS: Mapping[str, float] = FrozenMapping()
@@ -42,6 +42,7 @@ class TrainingStart(NamedTuple):
         slot: Slot in which that model was complete; 0 for w_0.
         state: What the device keeps from its last training whose update arrived, if the task keeps something;
             read-only.
+        correction: What the aggregation rule adds to every gradient; None for most rules.
     """
 
     device: int
@@ -49,6 +50,11 @@ class TrainingStart(NamedTuple):
     round: int = 0
     slot: int = 0
     state: DeviceState = NO_DEVICE_STATE
+    correction: Correction | None = None
+
+    def corrected(self, gradient: Any, weights: Any) -> Any:
+        """Return the gradient of a step at ``weights`` with the correction of the rule, if it has one."""
+        return gradient if self.correction is None else self.correction.apply(gradient, weights)
 
 
 class TrainingResult(NamedTuple):

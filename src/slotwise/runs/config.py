@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
-from slotwise.aggregation import RuleChoice, check_group_sizes, mean
+from slotwise.aggregation import RuleChoice, check_group_sizes, mean, message_parts
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.data import FACTS, DataFolder, DataOptions, PartitionedData
 from slotwise.data.hub_data import HubData
@@ -87,8 +87,8 @@ class RunConfig(Setting):
         training: Local training.
         rule: Aggregation rule: mean, fedavg (weighted by samples), model-average,
             staleness-weighted, fedasync, fedbuff, delay-adaptive, delay-compensated, mifa, fedvarp, ca2fl,
-            ace, fedavgm, fedadam, fedyogi, fedadagrad, trimmed-mean, median, krum, multi-krum, norm-clipping,
-            or your own as module:function.
+            ace, scaffold, feddyn, fedavgm, fedadam, fedyogi, fedadagrad, trimmed-mean, median, krum,
+            multi-krum, norm-clipping, or your own as module:function.
         adversary: Updates of the attackers: sign-flip sends the update times minus the scale, noise sends
             normal random numbers of the scale times the update's size.
         bits: Bits of each number of an update; 32 sends it unchanged.
@@ -199,9 +199,10 @@ class RunConfig(Setting):
             task = build_task(self)
             return task.update_bits, task.model_bits
         network = self.network()
-        sizes = [prod(shape) for shape in network.parameter_shapes]
+        parts = message_parts(self.rule)
+        sizes = [prod(shape) for shape in network.parameter_shapes] * parts
         update = compressor_of(self.compressor).update_bits(sizes, self.bits)
-        return update, network.parameters * UNQUANTISED
+        return update, parts * network.parameters * UNQUANTISED
 
     def with_bits_of(self, task: Task) -> RunConfig:
         """Return the configuration for a task object: its bits over the radio, unless they are given."""

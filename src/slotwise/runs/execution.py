@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.aggregation import RULE, Aggregation, Contribution, next_model
+from slotwise.aggregation import RULE, Aggregation, Contribution, message_parts, next_model
 from slotwise.base.errors import InputError
 from slotwise.base.machine import available_cores, total_memory
 from slotwise.data import Dataset
@@ -16,6 +16,7 @@ from slotwise.learning import Task, TrainingResult, TrainingStart
 from slotwise.learning.attack import Attack, Attacked
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.compression import compressor_of
+from slotwise.learning.drift_task import for_rule
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.networks import Logistic, Network
 from slotwise.learning.optimizer import Optimizer
@@ -62,9 +63,12 @@ def build_task(
 
 
 def as_sent(task: Task, config: RunConfig) -> Task:
-    """Return the task with your own metric, and updates as devices send them: attacked and compressed."""
+    """Return the task with your own metric, and updates as devices send them.
+
+    Gradients are corrected by the devices' half of the rule; updates are attacked and compressed.
+    """
     CheckedTask.of(task).check_devices(config.channel.devices)
-    task = config.metric.measured(task)
+    task = for_rule(config.metric.measured(task), config.rule)
     if isinstance(config.adversary, Attack):  # attackers compress what they send, as all devices do
         task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return compressor_of(config.compressor).compressed(task, config.bits, config.seed)
@@ -152,7 +156,8 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     # The order of the samples in every step or epoch is drawn at once, as 8-byte integers, twice.
     positions = batching.amount * held
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
-    models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
+    message = NUMBER * message_parts(config.rule) * network.parameters
+    models = message * (min(groups, 100) + MODELS_PER_WORKER * workers)
     memory = NUMBER * network.parameters * devices if getattr(config.rule, "keeps_updates", False) else 0
     channels, height, width = network.input_shape
     widest = max([channels * height * width, *(count * height * width for count in layers.channels)])

@@ -75,7 +75,7 @@ def schedule_only(config: RunConfig) -> RunConfig:
     training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
     kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "link")}
     if isinstance(config.link, RadioOptions) and config.link.lacks_bits:  # they are those of the model
-        kept |= {name: getattr(config, name) for name in ("model", "dataset", "bits", "compressor")}
+        kept |= {name: getattr(config, name) for name in ("model", "dataset", "rule", "bits", "compressor")}
     return RunConfig(**kept, training=training)
 
 

@@ -261,7 +261,7 @@ class TorchTask(Task):
 
     def _stepper(self, flat: FlatModule, start: TrainingStart) -> Callable[[], None]:
         """Return a function that takes one step of the optimiser along the gradient."""
-        if self.training.is_plain_sgd:
+        if self.training.is_plain_sgd and start.correction is None:
             rate = self.training.rate_at(start)
             return lambda: _descend(flat, rate)
         on_cpu = self._device.type == "cpu"

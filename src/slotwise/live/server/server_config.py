@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
+from slotwise.aggregation import device_half
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.fleet import Retransmission
@@ -103,6 +104,7 @@ class LivePlan:
         if not isinstance(config.compressor, NoCompression):
             allowed = "none: devices of a live run send whole updates, quantised with bits"
             raise InputError("compressor", config.options()["compressor"], allowed)
+        refuse_device_halves(config)
         if config.end.target is not None:
             raise InputError("stop_at", str(config.end.target), "omitted: a live run ends at its deadline")
         timeline = config.simulate()
@@ -139,6 +141,13 @@ class LivePlan:
         usual = {name: option.default for name, option in declared(LocalTraining).items() if name != "seed"}
         told -= {name for name, default in usual.items() if options.get(name) == default}
         return {name: value for name, value in options.items() if name in told} | {"task": None}
+
+
+def refuse_device_halves(config: RunConfig) -> None:
+    """Raise an InputError for a rule whose devices keep a vector."""
+    if device_half(config.rule) is not None:
+        allowed = "a rule of the server alone: devices of a live run keep nothing between trainings"
+        raise InputError("aggregation", config.options()["aggregation"], allowed)
 
 
 def _refuse_faults(config: RunConfig) -> None:

@@ -18,6 +18,7 @@ from slotwise.learning.quantisation import packing_of
 from slotwise.live import protocol
 from slotwise.live.protocol import MAX_DEVICES, Label
 from slotwise.live.server.inbox import UpdateCheck
+from slotwise.live.server.server_config import refuse_device_halves
 from slotwise.live.slots.frames import LARGEST_FRAME, MOST_PIECES, SMALLEST_FRAME, pieces_of
 from slotwise.live.slots.medium import SharedMedium, VirtualTime
 from slotwise.live.slots.overlay_chart import overlay_chart
@@ -172,6 +173,7 @@ def refuse_unsupported(config: RunConfig) -> None:
         raise InputError(chosen, options[chosen], config.model.not_live)
     if not isinstance(config.compressor, NoCompression):
         raise InputError("compressor", options["compressor"], "none: devices send whole updates")
+    refuse_device_halves(config)
     if config.attackers():
         raise InputError("attack", options["attack"], "none on an emulated medium")
     if config.end.target is not None:
