@@ -109,9 +109,48 @@ def test_windows_of_a_file_are_those_of_a_list(slotwise: Call, tmp_path: Path) -
     assert settings[0] == settings[1]
 
 
+def test_owned_slots_of_a_file_are_those_of_a_list(slotwise: Call, tmp_path: Path) -> None:
+    path = table(tmp_path / "frame.csv", "slot,device\n3,1\n1,2\n")
+    code, out, _ = slotwise(
+        *("timeline", "--devices", 2, "--group-size", 1, "--frame-slots", 4, "--frame-file", path, "--json")
+    )
+    document = json.loads(out)
+    assert code == 0
+    assert document["fleet"]["windows"] == {"frame_slots": 4, "owned_slots": [[1, 2], [3, 1]]}
+    text = "devices = 2\ngroup-size = 1\nframe-slots = 4\nowned-slots = [[3, 1], [1, 2]]\n"
+    settings = (
+        sw.RunConfig.from_toml(table(tmp_path / "run.toml", text)),
+        sw.RunConfig.from_options({"devices": 2, "group_size": 1, "frame_slots": 4, "frame_file": path}),
+    )
+    assert settings[0] == settings[1]
+
+
+def test_a_run_with_owned_slots_is_planned_recommended_and_trained(slotwise: Call, tmp_path: Path) -> None:
+    channel = ["--devices", 7, "--compute-slots", 3, "--frame-slots", 16, "--frame-offset", 9]
+    channel += ["--deadline", 300]
+    assert slotwise("plan", *channel)[0] == 0
+    small = ["--samples-per-device", 8, "--local-steps", 1, "--batch-size", 4, "--network", "logistic"]
+    pilot = 'samples-per-device = 8\nlocal-steps = 1\nbatch-size = 4\nnetwork = "logistic"\n'
+    pilot += "devices = 7\ncompute-slots = 3\nframe-slots = 16\nframe-offset = 9\ndeadline = 300\n"
+    search = ["--group-sizes", "1,7", "--seeds", "1,", "--quiet", "--out", tmp_path / "pilots"]
+    code, _, err = slotwise("recommend", "--config", table(tmp_path / "pilot.toml", pilot), *search)
+    assert code == 0, err
+    for name in ("run", "again"):
+        assert slotwise("train", *channel, "--group-size", 2, *small, "--out", tmp_path / name)[0] == 0
+    saved = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("run", "again")]
+    assert saved[0]["model_sha256"] == saved[1]["model_sha256"]
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
+        (
+            "--devices 100 --frame-slots 50",
+            "--frame-slots 50: must be at least 100: every device owns a slot",
+        ),
+        ("--frame-offset 3", "--frame-offset"),
+        ("--frame-slots 200 --window-period 30 --window-length 3", "--frame-slots"),
+        ("--frame-slots 4 --frame-file nowhere.csv", "cannot read nowhere.csv"),
         (
             "--window-period 30 --window-length 2 --uplink-slots 3",
             "--window-length 2: must be at least 3, the slots of an uplink of device 1",

@@ -138,6 +138,10 @@ FLEET: dict[str, tuple[dict[str, Any], Any]] = {
     "window_offsets": (WINDOWS, (0, 2, 4, 6)),
     "windows": ({}, ((1, 0, 8), (1, 20, 60))),
     "window_file": ({}, Path("windows.csv")),
+    "frame_slots": ({"frame_slots": 4}, 6),
+    "frame_offset": ({"frame_slots": 6}, 2),
+    "owned_slots": ({"frame_slots": 4}, ((0, 1), (1, 4), (2, 3), (3, 2))),
+    "frame_file": ({"frame_slots": 4}, Path("frame.csv")),
     "battery_joules": (BATTERIES, 20.0),
     "battery_initial": (BATTERIES, 0.2),
     "computing_joules": (BATTERIES, 4.0),
@@ -310,6 +314,7 @@ def write_files(folder: Path) -> None:
     """Write the files that contexts name."""
     (folder / "own_parts.py").write_text(OWN_PARTS)
     (folder / "windows.csv").write_text("device,opens,closes\n1,0,8\n1,20,60\n3,4,60\n")
+    (folder / "frame.csv").write_text("slot,device\n0,4\n1,1\n2,3\n3,2\n")
     (folder / "fleet.csv").write_text("device,compute_slots\n1,2\n2,9\n3,4\n4,1\n")
     (folder / "placement.csv").write_text("device,distance_m\n1,50\n2,200\n3,400\n4,500\n")
     (folder / "schemes.csv").write_text("snr_db,efficiency\n-10,0.5\n10,1\n")

@@ -9,7 +9,7 @@ from slotwise.runs.toml_options import file_options, read_toml
 ONLY_IN_FILES = {
     *("group_size_changes", "batch_size_changes", "compute_changes"),
     *("device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
-    *("windows", "window_offsets"),
+    *("windows", "window_offsets", "owned_slots"),
     *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
     *("radio_distances_m", "radio_schemes"),
     *("device_computing_joules", "device_sending_joules"),

@@ -16,11 +16,15 @@ from slotwise.fleet.devices import ListedUplinks as ListedUplinks
 from slotwise.fleet.devices import ListedWindows as ListedWindows
 from slotwise.fleet.devices import NoBatteries as NoBatteries
 from slotwise.fleet.devices import NoWindows as NoWindows
+from slotwise.fleet.devices import OwnedSlots as OwnedSlots
 from slotwise.fleet.devices import PeriodicWindows as PeriodicWindows
 from slotwise.fleet.devices import RandomAbsences as RandomAbsences
 from slotwise.fleet.devices import RecordedHarvest as RecordedHarvest
 from slotwise.fleet.fleet import Absence as Absence
 from slotwise.fleet.fleet import Fleet as Fleet
 from slotwise.fleet.fleet import Retransmission as Retransmission
+from slotwise.fleet.slotframe import OwnedSlot as OwnedSlot
+from slotwise.fleet.slotframe import Slotframe as Slotframe
+from slotwise.fleet.windows import Reach as Reach
 from slotwise.fleet.windows import Window as Window
 from slotwise.fleet.windows import Windows as Windows

@@ -15,6 +15,7 @@ from slotwise.base.errors import ConflictError, InputError, NoEffectError
 from slotwise.fleet.battery import MOST_HARVEST, MOST_JOULES, Batteries
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
+from slotwise.fleet.slotframe import MOST_FRAME_SLOTS, OwnedSlot, Slotframe
 from slotwise.fleet.windows import Window, Windows
 from slotwise.options import Either, NoFlag, Range, declared, flat
 from slotwise.options.checks import LARGEST, LARGEST_SEED, Value
@@ -213,7 +214,7 @@ class RandomAbsences(_Part):
 class NoWindows(_Part):
     """Devices can always send and receive."""
 
-    def windows_of(self, devices: int) -> None:
+    def reach_of(self, scenario: Scenario) -> None:
         """Return None: there are no windows."""
 
 
@@ -243,8 +244,9 @@ class PeriodicWindows(_Part):
         if self.window_offsets and self.window_stagger:
             raise ConflictError("window_stagger", "window_offsets")
 
-    def windows_of(self, devices: int) -> Windows:
+    def reach_of(self, scenario: Scenario) -> Windows:
         """Return the windows of all devices."""
+        devices = scenario.devices
         offsets = self.window_offsets or tuple(n * self.window_stagger % LARGEST for n in range(devices))
         if len(offsets) != devices:
             raise InputError("window_offsets", f"{len(offsets)} numbers", f"{devices}, one for each device")
@@ -266,9 +268,44 @@ class ListedWindows(_Part):
         checked = Windows(tuple(self.windows))  # type: ignore[arg-type]  # rows are checked there
         object.__setattr__(self, "windows", tuple(tuple(window) for window in checked.windows))
 
-    def windows_of(self, devices: int) -> Windows:  # noqa: ARG002
+    def reach_of(self, scenario: Scenario) -> Windows:  # noqa: ARG002
         """Return the windows as they are listed."""
         return Windows(tuple(Window(*window) for window in self.windows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnedSlots(_Part):
+    """Each device sends only in slots of a repeated frame that it owns; it receives and computes at any time.
+
+    Attributes:
+        frame_slots: Slots of a frame, if devices send only in slots of it that they own.
+        frame_offset: Slots at the beginning of a frame that nobody owns. Devices 1 to N own the others, one
+            after another and again from device 1 on.
+        owned_slots: (slot, device) for each slot of the frame that a device owns, slots from 0 on.
+    """
+
+    frame_slots: Annotated[int, Range(least=1, most=MOST_FRAME_SLOTS)]
+    frame_offset: Annotated[int, Range(least=0, most=LARGEST)] = 0
+    owned_slots: Annotated[tuple[tuple[int, int], ...], NoFlag()] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.owned_slots and self.frame_offset:
+            raise ConflictError("frame_offset", "owned_slots")
+        if self.frame_offset >= self.frame_slots:
+            raise InputError("frame_offset", self.frame_offset, f"below frame_slots, {self.frame_slots}")
+        if self.owned_slots:
+            checked = Slotframe(self.frame_slots, tuple(self.owned_slots))  # type: ignore[arg-type]
+            object.__setattr__(self, "owned_slots", tuple(tuple(owned) for owned in checked.owned_slots))
+
+    def reach_of(self, scenario: Scenario) -> Slotframe:
+        """Return the frame of all devices."""
+        if self.owned_slots:
+            frame = Slotframe(self.frame_slots, tuple(OwnedSlot(*owned) for owned in self.owned_slots))
+        else:
+            frame = Slotframe.in_turn(self.frame_slots, scenario.devices, self.frame_offset)
+        frame.check(scenario.devices, scenario.sub_channels)
+        return frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -447,7 +484,8 @@ Uplinks = Annotated[
 Losses = Annotated[EqualLosses | ListedLosses, Either((EqualLosses, ListedLosses))]
 Presence = Annotated[ListedAbsences | RandomAbsences, Either((ListedAbsences, RandomAbsences))]
 Reach = Annotated[
-    NoWindows | PeriodicWindows | ListedWindows, Either((NoWindows, PeriodicWindows, ListedWindows))
+    NoWindows | PeriodicWindows | ListedWindows | OwnedSlots,
+    Either((NoWindows, PeriodicWindows, ListedWindows, OwnedSlots)),
 ]
 BatteryOptions = Annotated[
     NoBatteries | EqualBatteries | ListedBatteries, Either((NoBatteries, EqualBatteries, ListedBatteries))
@@ -520,7 +558,7 @@ class Devices(_Part):
             seed=seed,
             device_uplink_loss=self.losses.device_uplink_loss,
             batteries=self.batteries.batteries(scenario.devices, seed),
-            windows=self.reach.windows_of(scenario.devices),
+            windows=self.reach.reach_of(scenario),
             compute_changes=self.compute_changes,  # type: ignore[arg-type]  # one number is listed there
         )
 

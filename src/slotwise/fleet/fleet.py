@@ -21,7 +21,8 @@ import numpy as np
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.base.random_streams import SchedulePurpose, chance, chances
 from slotwise.fleet.battery import Batteries
-from slotwise.fleet.windows import Windows
+from slotwise.fleet.slotframe import reach_from
+from slotwise.fleet.windows import Reach
 from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
 from slotwise.scenario import Scenario
 
@@ -56,7 +57,7 @@ class Fleet:
         batteries: the batteries of the devices; None if energy is no matter.
         compute_changes: (slot, compute slots device by device) of each later speed: a training whose model
             is complete in that slot or later takes so many slots.
-        windows: when devices can send and receive; None if they always can.
+        windows: when devices can send and receive, or the slots that they own; None if they always can.
     """
 
     compute_slots: tuple[int, ...]
@@ -69,7 +70,7 @@ class Fleet:
     device_uplink_loss: tuple[float, ...] = ()
     batteries: Batteries | None = None
     compute_changes: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    windows: Windows | None = None
+    windows: Reach | None = None
 
     def __post_init__(self) -> None:
         for name in ("compute_slots", "link_slots"):
@@ -145,6 +146,14 @@ class Fleet:
         return not (random or away or self.batteries or self.compute_changes)
 
     @property
+    def is_foreseeable(self) -> bool:
+        """True if all is known in advance and every broadcast reaches every device."""
+        reach = self.windows
+        return self.faultless or (
+            reach is not None and reach.always_receives and replace(self, windows=None).faultless
+        )
+
+    @property
     def is_steady(self) -> bool:
         """True if all trainings of a device take equally many slots."""
         return not (self.jitter or self.compute_changes)
@@ -183,6 +192,8 @@ class Fleet:
         if self.devices != scenario.devices:
             allowed = f"of {scenario.devices}, the number of devices"
             raise InputError("fleet", f"of {self.devices} devices", allowed)
+        if self.windows is not None:
+            self.windows.check(self.devices, scenario.sub_channels)
         return Fleet.equal(scenario) if self.is_equal_to(scenario, lossy_link=lossy_link) else self
 
     def compute_slots_at(self, device: int, slot: int) -> int:
@@ -276,7 +287,7 @@ class Fleet:
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
         values = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
         batteries = None if not document.get("batteries") else Batteries.from_dict(document["batteries"])
-        windows = None if not document.get("windows") else Windows.from_dict(document["windows"])
+        windows = None if not document.get("windows") else reach_from(document["windows"])
         return cls(**{**values, "absences": absences, "batteries": batteries, "windows": windows})
 
 

@@ -1,4 +1,4 @@
-"""A CSV file of windows: columns ``device``, ``opens`` and ``closes``, with a row for each window."""
+"""CSV files that say when devices can send: rows of windows, or of the slots of a frame that they own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Annotated, Any, ClassVar
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.fleet.csv_rows import read_table
-from slotwise.fleet.devices import ListedWindows, PeriodicWindows
+from slotwise.fleet.devices import ListedWindows, OwnedSlots, PeriodicWindows
 from slotwise.fleet.windows import Window
 from slotwise.options import FileName, Shorthand, declared
 
 COLUMNS = ("device", "opens", "closes")
+FRAME_COLUMNS = ("slot", "device")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,35 @@ class WindowFile(Shorthand):
     def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Return what the file says, so that nothing depends on it any more."""
         return {"windows": tuple(tuple(window) for window in read_windows(Path(self.window_file)))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameFile(Shorthand):
+    """A file that lists which device owns which slot of a frame.
+
+    Attributes:
+        frame_file: CSV file with a row for each slot of the frame that a device owns: slot, device.
+    """
+
+    panel: ClassVar[str] = "fleet"
+    frame_file: Annotated[Path, FileName()]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.frame_file, str | Path):
+            raise InputError("frame_file", self.frame_file, "the name of a CSV file")
+
+    @classmethod
+    def replaces(cls) -> Sequence[str]:
+        """Return the options that say the same."""
+        return [name for name in declared(OwnedSlots) if name != "frame_slots"]
+
+    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Return what the file says, so that nothing depends on it any more."""
+        table = read_table(Path(self.frame_file), FRAME_COLUMNS, required=FRAME_COLUMNS)
+        if not table.rows:
+            raise UserError(f"{self.frame_file}: no slots: must have a row for each")
+        rows = ((table.whole(row, "slot", 0), table.whole(row, "device", 1)) for row in table.rows)
+        return {"owned_slots": tuple(rows)}
 
 
 def read_windows(path: Path) -> tuple[Window, ...]:

@@ -5,18 +5,23 @@ A window is a span of slots [opens, closes) of one device. Windows may repeat fo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.base.errors import InputError
 from slotwise.options.checks import LARGEST, whole
 
 FOR_EVER = 2**61  # the end of a window that does not close
+Spans = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # device, start, end of each
 
 
 class Window(NamedTuple):
@@ -27,8 +32,58 @@ class Window(NamedTuple):
     closes: int
 
 
+class Reach(ABC):
+    """When devices can send and receive, while they compute at any time."""
+
+    called: ClassVar[str]
+    always_receives: ClassVar[bool]  # whether every broadcast reaches every device
+    splits_uplinks: ClassVar[bool]  # whether other slots lie between those of an uplink
+
+    @abstractmethod
+    def uplink_starts(self, device: int, slot: int, slots: int) -> tuple[int, int] | None:
+        """Return the first slot from ``slot`` on in which an uplink of ``slots`` may start; None if none.
+
+        Also return the last one up to which it may start in every slot.
+        """
+
+    @abstractmethod
+    def uplink(self, device: int, start: int, slots: int) -> tuple[int, bool]:
+        """Return the slots from the start of an uplink to its end, and whether all of it is sent by then."""
+
+    @abstractmethod
+    def reception_starts(self, device: int, slot: int, slots: int) -> tuple[int, int] | None:
+        """Return the same as `uplink_starts`, of a broadcast that reaches the device."""
+
+    @abstractmethod
+    def receives(self, device: int, start: int, end: int) -> bool:
+        """Return whether a broadcast in slots [start, end) reaches a device."""
+
+    @abstractmethod
+    def uplinks_at_once(self, sub_channels: int, devices: int) -> int:
+        """Return how many uplinks may be under way at once."""
+
+    @abstractmethod
+    def on_air(self, device: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> Spans:
+        """Return the slots in which uplinks, from start to end, are on the air, as spans without a gap."""
+
+    @abstractmethod
+    def check(self, devices: int, sub_channels: int | None = None) -> None:
+        """Raise an InputError if it does not fit so many devices, or sub-channels."""
+
+    @abstractmethod
+    def refuse_unfit(self, uplinks: Iterable[int], broadcast: int, *, known: bool) -> None:
+        """Raise an InputError if uplinks or broadcasts of so many slots can never be sent.
+
+        ``uplinks`` are those of the devices, which are exact if they are ``known`` in advance.
+        """
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields by name, for JSON."""
+
+
 @dataclass(frozen=True)
-class Windows:
+class Windows(Reach):
     """The windows of a fleet; a device without any is always in reach.
 
     Attributes:
@@ -36,6 +91,9 @@ class Windows:
         period: Slots after which all windows repeat, before and after those listed; None if they do not.
     """
 
+    called: ClassVar[str] = "windows"
+    always_receives: ClassVar[bool] = False
+    splits_uplinks: ClassVar[bool] = False
     windows: tuple[Window, ...]
     period: int | None = None
 
@@ -111,19 +169,41 @@ class Windows:
             slot = window[1]
         return None
 
-    def covers(self, device: int, start: int, end: int) -> bool:
+    uplink_starts = starts
+    reception_starts = starts
+
+    def uplink(self, device: int, start: int, slots: int) -> tuple[int, bool]:
+        """Return the slots of an uplink, which is broken off if it takes longer than its window is open."""
+        window = self.next_window(device, start)
+        left = slots if window is None else window[1] - start
+        return min(slots, left), slots <= left
+
+    def receives(self, device: int, start: int, end: int) -> bool:
         """Return whether slots [start, end) lie within one window of a device."""
         window = self.next_window(device, start)
         return window is not None and window[0] <= start and end <= window[1]
 
-    def check(self, devices: int) -> None:
+    def uplinks_at_once(self, sub_channels: int, devices: int) -> int:  # noqa: ARG002
+        """Return the number of sub-channels."""
+        return sub_channels
+
+    def on_air(self, device: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> Spans:
+        """Return the uplinks: each is on the air from start to end."""
+        return device, start, end
+
+    def check(self, devices: int, sub_channels: int | None = None) -> None:  # noqa: ARG002
         """Raise an InputError if windows are those of other devices than 1 to ``devices``."""
         last = self.windows[-1].device
         if last > devices:
             raise InputError("windows", f"device {last}", f"devices from 1 to {devices}")
 
-    def refuse_shorter(self, device: int, slots: int, what: str) -> None:
-        """Raise an InputError if a device has windows, and none of them is as long as ``slots``."""
+    def refuse_unfit(self, uplinks: Iterable[int], broadcast: int, *, known: bool) -> None:  # noqa: ARG002
+        """Raise an InputError if a device has windows, and none is as long as an uplink or a broadcast."""
+        for device, slots in enumerate(uplinks, 1):
+            self._refuse_shorter(device, slots, "the slots of an uplink")
+            self._refuse_shorter(device, broadcast, "the slots of a broadcast")
+
+    def _refuse_shorter(self, device: int, slots: int, what: str) -> None:
         longest = max((closes - opens for opens, closes in self._spans.get(device, ())), default=slots)
         if longest < slots:
             name = "window_length" if self.period is not None else "windows"

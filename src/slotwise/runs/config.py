@@ -23,7 +23,7 @@ from slotwise.data.npz_folder import input_type
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.fleet import Devices
 from slotwise.fleet.fleet_file import FleetFile
-from slotwise.fleet.window_file import WindowFile
+from slotwise.fleet.window_file import FrameFile, WindowFile
 from slotwise.learning.attack import AttackChoice, NoAttack
 from slotwise.learning.compression import COMPRESSOR, CompressorChoice, NoCompression, compressor_of
 from slotwise.learning.local_training import LocalTraining
@@ -101,7 +101,7 @@ class RunConfig(Setting):
     """
 
     shorthands: ClassVar[tuple[type[Shorthand], ...]] = (
-        *(BitsPerSlot, FleetFile, WindowFile),
+        *(BitsPerSlot, FleetFile, WindowFile, FrameFile),
         *(RunSamplesPerSlot, RunCpu),
     )
 

@@ -136,8 +136,7 @@ def server_usage(timeline: Timeline) -> ServerUsage:
     sending = int((timeline.broadcast_end - timeline.broadcast_start).sum())
     repeated = np.unique(timeline.repeats[:, 2:], axis=0)  # some have several receivers
     sending += int((repeated[:, 1] - repeated[:, 0]).sum())
-    start = np.concatenate([timeline.start, timeline.lost[:, 3]])
-    end = np.concatenate([timeline.end, timeline.lost[:, 4]])
+    _, start, end = _on_air(timeline, timeline.lost[:, 4])
     # On several sub-channels uplinks overlap. In order of their starts, each adds only the slots after
     # the latest end so far.
     order = np.argsort(start, kind="stable")
@@ -279,14 +278,17 @@ def _spans(timeline: Timeline) -> Iterator[tuple[Column, Column, Column]]:
     yield (done.device, start, np.clip(np.minimum(done.ready, done.departure), start, last))
     _, device, _, begun, end = timeline.lost.T
     # Uplinks that arrived need no cut: one during which its device leaves is lost.
-    until = np.minimum(end, departures(timeline.fleet, device, begun))
-    yield (
-        np.concatenate([timeline.device, device]),
-        np.concatenate([timeline.start, begun]),
-        np.concatenate([timeline.end, until]),
-    )
+    yield _on_air(timeline, np.minimum(end, departures(timeline.fleet, device, begun)))
     yield (done.device, done.arrival, np.minimum(done.received, done.departure))
     absences = timeline.fleet.absences
     away = [(n, leaves, last if returns is None else returns) for n, leaves, returns in absences]
     device, start, end = np.array(away, dtype=np.int64).reshape(-1, 3).T
     yield (device, np.minimum(start, last), np.minimum(end, last))
+
+
+def _on_air(timeline: Timeline, lost_until: Column) -> tuple[Column, Column, Column]:
+    """Return (device, start, end) of the slots with uplinks; lost ones count until a slot of each."""
+    device = np.concatenate([timeline.device, timeline.lost[:, 1]])
+    start = np.concatenate([timeline.start, timeline.lost[:, 3]])
+    end, reach = np.concatenate([timeline.end, lost_until]), timeline.fleet.windows
+    return (device, start, end) if reach is None else reach.on_air(device, start, end)

@@ -1,7 +1,7 @@
-"""Coverage: which updates wait for a window of their device, and which devices have missed a broadcast.
+"""Coverage: which updates wait until their device may send, and which devices have missed a broadcast.
 
 The Scheduler asks it in every instant. Slots in which something may change are kept in heaps, so devices are
-looked at when their windows open and close, not in every instant.
+looked at when their windows open and close, or when they own a slot, not in every instant.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
 
-from slotwise.fleet import Windows
-from slotwise.schedule.link import Link
+from slotwise.fleet import Reach
+from slotwise.schedule.link import FleetLink, Link
 from slotwise.schedule.ready_queue import Update
 
 
 class Coverage:
-    """The windows of the devices over a link, and who waits for one of them.
+    """The windows, or owned slots, of the devices over a link, and who waits for one of them.
 
     An uplink may start if the slots that the link plans for it fit into the window. A broadcast reaches a
     device if it lies within a window, with the slots that it takes for all who are in their windows.
     """
 
-    def __init__(self, windows: Windows, link: Link) -> None:
+    def __init__(self, windows: Reach, link: Link) -> None:
         self._windows, self._link, self._uplink = windows, link, link.planned_slots
-        for device, slots in enumerate(self._uplink, 1):
-            windows.refuse_shorter(device, slots, "the slots of an uplink")
-            windows.refuse_shorter(device, link.planned_broadcast_slots, "the slots of a broadcast")
+        known = isinstance(link, FleetLink)
+        windows.refuse_unfit(self._uplink, link.planned_broadcast_slots, known=known)
         self.queued: dict[int, Update] = {}  # updates that may be sent now
         self.held: dict[int, Update] = {}  # updates whose devices are out of their windows
         self.missed: set[int] = set()  # devices that wait for a model since they missed one
@@ -36,20 +35,20 @@ class Coverage:
 
     def may_send(self, device: int, slot: int) -> bool | None:
         """Return whether an uplink may start in ``slot``; None if none may start there or later."""
-        starts = self._windows.starts(device, slot, self._uplink[device - 1])
+        starts = self._windows.uplink_starts(device, slot, self._uplink[device - 1])
         return None if starts is None else starts[0] == slot
 
     def queue(self, update: Update, slot: int) -> None:
         """Note an update that may be sent in ``slot``."""
         device = update[1]
-        starts = self._windows.starts(device, slot, self._uplink[device - 1])
+        starts = self._windows.uplink_starts(device, slot, self._uplink[device - 1])
         self.queued[device] = update
         heappush(self._closings, (slot if starts is None else starts[1] + 1, device))
 
     def hold(self, update: Update, slot: int) -> None:
         """Note an update that may be sent later than in ``slot``."""
         device = update[1]
-        starts = self._windows.starts(device, slot, self._uplink[device - 1])
+        starts = self._windows.uplink_starts(device, slot, self._uplink[device - 1])
         self.held[device] = update
         heappush(self._openings, (slot if starts is None else starts[0], device))
 
@@ -73,15 +72,15 @@ class Coverage:
 
     def reached(self, devices: Iterable[int], slot: int) -> list[int]:
         """Return the devices that a broadcast to them reaches if it starts in ``slot``."""
-        listening = sorted(n for n in devices if self._windows.covers(n, slot, slot + 1))
+        listening = sorted(n for n in devices if self._windows.receives(n, slot, slot + 1))
         if not listening:
             return []
         end = slot + self._link.broadcast(listening, slot)
-        return [n for n in listening if self._windows.covers(n, slot, end)]
+        return [n for n in listening if self._windows.receives(n, slot, end)]
 
     def miss(self, device: int, slot: int) -> bool:
         """Note that a device missed a model; return whether it can receive one after ``slot``."""
-        starts = self._windows.starts(device, slot + 1, self._link.planned_broadcast_slots)
+        starts = self._windows.reception_starts(device, slot + 1, self._link.planned_broadcast_slots)
         if starts is None:
             return False
         self.missed.add(device)
@@ -94,7 +93,7 @@ class Coverage:
         self._in_reach &= self.missed
         lost = []
         for device in sorted(self._in_reach):
-            if not self._windows.covers(device, slot, slot + self._link.planned_broadcast_slots):
+            if not self._windows.receives(device, slot, slot + self._link.planned_broadcast_slots):
                 self._in_reach.discard(device)
                 if not self.miss(device, slot):
                     lost.append(device)

@@ -53,6 +53,7 @@ def driven(
 ) -> Drive:
     """Return a Scheduler in virtual slots, before the first of them."""
     delivery = planned_delivery(policy, scenario, fleet, link, rounds)
+    at_once, reach = scenario.sub_channels, fleet.windows
     scheduler = Scheduler(
         scenario.group_size,
         delivery,
@@ -60,9 +61,9 @@ def driven(
         retransmission=fleet.retransmission,
         absent=fleet.absent_at_first,
         changes=scenario.group_size_changes,
-        sub_channels=scenario.sub_channels,
+        sub_channels=at_once if reach is None else reach.uplinks_at_once(at_once, scenario.devices),
         link=link,
-        windows=fleet.windows,
+        windows=reach,
         asks=asks,
     )
     return Drive(scheduler, fleet, link)
@@ -232,7 +233,8 @@ class Drive:
             if self._energy is not None:
                 slots, lost = self._energy.send(device, slot, Transmission(slots, lost))
             if self._fleet.windows is not None:
-                slots, lost = self._within_window(device, slot, Transmission(slots, lost))
+                slots, complete = self._fleet.windows.uplink(device, slot, slots)
+                lost = lost or not complete
             end = slot + slots
             # A departure in slot ``end`` is late enough: all slots [slot, end) of the uplink are over.
             lost = lost or (self._absences and self._fleet.leaves_within(device, slot, end))
@@ -244,13 +246,6 @@ class Drive:
         else:
             self._send_again(device, version, end)
         (self._lost if lost else self._uplinks).append((round_number, device, version, slot, end))
-
-    def _within_window(self, device: int, slot: int, transmission: Transmission) -> Transmission:
-        """Return an uplink that is broken off, and lost, if it takes longer than its window is open."""
-        windows = self._fleet.windows
-        window = None if windows is None else windows.next_window(device, slot)
-        left = transmission.slots if window is None else window[1] - slot
-        return transmission if transmission.slots <= left else Transmission(left, lost=True)
 
     def _send_model_again(self, repeat: Repeat, slot: int) -> None:
         """Let devices that missed the broadcast of the newest model compute from the end of this one on."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slotwise.base.errors import InputError
-from slotwise.fleet import Fleet, Windows
+from slotwise.fleet import Fleet, Reach
 from slotwise.scenario import Scenario
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.free_delay import MOST_ROUNDS, FixedDelaySearch, shortest_round, unplayed
@@ -137,7 +137,7 @@ def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> 
     begins = np.concatenate([np.zeros(1, dtype=np.int64), plain.broadcast_end[:-1]])
     needed = begins[plain.round] - slots[plain.device - 1]
     in_time: Column = np.searchsorted(plain.broadcast_end, needed, side="right")
-    if plain.fleet.windows is not None:
+    if plain.fleet.windows is not None and not plain.fleet.windows.always_receives:
         in_time = _last_in_window(plain, in_time, plain.fleet.windows)
     # A device that gets ready only during the round keeps its model: a later one would delay it.
     version = np.maximum(plain.version, in_time.astype(np.int32))
@@ -158,7 +158,7 @@ def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> 
     )
 
 
-def _last_in_window(plain: Timeline, versions: Column, windows: Windows) -> Column:
+def _last_in_window(plain: Timeline, versions: Column, windows: Reach) -> Column:
     """Return, for each uplink, the last model up to a version whose broadcast its sender can receive.
 
     If there is none after the model that it was trained on, it is that model.
@@ -168,7 +168,7 @@ def _last_in_window(plain: Timeline, versions: Column, windows: Windows) -> Colu
     rows = zip(plain.device.tolist(), plain.version.tolist(), versions.tolist(), strict=True)
     for device, trained, last in rows:
         later = range(last, trained, -1)
-        covered = (v for v in later if windows.covers(device, starts[v - 1], ends[v - 1]))
+        covered = (v for v in later if windows.receives(device, starts[v - 1], ends[v - 1]))
         found.append(next(covered, trained))
     return np.array(found, dtype=np.int64)
 

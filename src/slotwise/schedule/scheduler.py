@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from slotwise.base.errors import UserError
-from slotwise.fleet import Retransmission, Windows
+from slotwise.fleet import Reach, Retransmission
 from slotwise.schedule.coverage import Coverage
 from slotwise.schedule.decisions import OF_ROUNDS, Answer, Decision, DecisionKind
 from slotwise.schedule.link import Link, devices_of
@@ -74,7 +74,8 @@ class Scheduler:
 
     ``changes`` are (slot, group size): a round has the size that holds when its model's broadcast begins.
     ``link`` is what selections see of the channel. With ``windows``, which need a link, an uplink starts only
-    within a window of its device, and who misses a model is sent the newest one in a later window.
+    within a window of its device, or in a slot that it owns, and who misses a model is sent the newest one in
+    a later window.
 
     What ``asks`` names is left to the driver: where it has to be decided, `actions` stops, `undecided` is the
     decision, and after `decide` the driver calls `actions` again in the same instant. That needs a link, too.
@@ -91,7 +92,7 @@ class Scheduler:
         changes: Sequence[tuple[int, int]] = (),
         sub_channels: int = 1,
         link: Link | None = None,
-        windows: Windows | None = None,
+        windows: Reach | None = None,
         asks: Collection[DecisionKind] = (),
     ) -> None:
         self.undecided: Decision | None = None
@@ -231,9 +232,10 @@ class Scheduler:
     def next_window(self) -> int | None:
         """The next slot in which a device that waits for its window may send or receive; None if none does.
 
-        While the channel is taken, what ends then is waited for.
+        While the channel or the round has no room for another uplink, what ends then is waited for.
         """
-        if self._coverage is None or self._broadcasting or self._in_flight >= self.sub_channels:
+        taken = self._in_flight >= min(self.sub_channels, self._missing)
+        if self._coverage is None or self._broadcasting or taken:
             return None
         return self._coverage.next_slot(self._slot)
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.base.user_code import user_errors
-from slotwise.fleet import Fleet, Retransmission
+from slotwise.fleet import Fleet, Retransmission, Windows
 from slotwise.options import allowed_names, choose
 from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.scenario import Scenario
@@ -137,7 +137,7 @@ def refuse_without_round(scenario: Scenario, policy: Policy, fleet: Fleet, link:
     if fleet.batteries is not None:
         allowed = "used with more charge or harvest: devices can never pay for a round"
         raise NoRoundError("battery_joules", fleet.batteries.capacity[0], allowed)
-    if fleet.windows is not None:
+    if isinstance(fleet.windows, Windows):
         number = f"{len(fleet.windows.windows)} in all"
         raise NoRoundError("windows", number, "such that a round can end in them")
     raise NoRoundError("absences", f"{len(fleet.absences)} in all", "such that a device is present")

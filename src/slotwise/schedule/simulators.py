@@ -20,6 +20,7 @@ from slotwise.schedule.selections import Selection, best_channel, proportional_f
 # Limits of a timeline: what can be simulated within a minute or so, and kept in a few gigabytes.
 MOST_UPLINKS = 20_000_000  # of a queue of batches
 MOST_EVENTS = 3_000_000  # uplinks of all other simulators, lost ones included
+MOST_OWNED = 30_000_000  # slots of uplinks that are sent in slots which devices own
 MOST_BLOCKS = 30_000_000  # of fading that uplinks of fixed rate are followed through
 # Selections that compare all channels at every choice.
 BY_CHANNEL: tuple[Selection, ...] = (best_channel, proportional_fair)
@@ -43,7 +44,7 @@ def simulator_of(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -
     if alike and fleet.is_equal_to(scenario):
         return Simulator.BATCHES
     # Without faults the plan of just-in-time delivery is what happens.
-    if policy.wait == "auto" and fleet.faultless:
+    if policy.wait == "auto" and fleet.is_foreseeable:
         return Simulator.JUST_IN_TIME
     return Simulator.ONE_AT_A_TIME if sends_one_at_a_time(scenario, policy, fleet) else Simulator.EVENTS
 
@@ -91,6 +92,11 @@ def refuse_too_many_uplinks(
     if loss and scenario.deadline is not None and uplinks * (1 - loss) < 1:
         allowed = "less: in the slots there are, no update is expected to arrive"
         raise InputError("uplink_loss", loss, allowed)
+    slots = uplinks * max(fleet.link_slots) if fleet.windows and fleet.windows.splits_uplinks else 0
+    if slots > MOST_OWNED:
+        name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
+        allowed = f"smaller: uplinks may take {slots:,} owned slots, and {MOST_OWNED:,} are the most"
+        raise InputError(name, value, allowed)
     if uplinks <= most:
         return
     if uplinks * (1 - loss) <= most and loss > 0.5:

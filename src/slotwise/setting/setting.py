@@ -23,7 +23,7 @@ from slotwise.base.errors import (
 from slotwise.fleet import Devices, Fleet
 from slotwise.fleet.devices import EqualUplinks
 from slotwise.fleet.fleet_file import FleetFile
-from slotwise.fleet.window_file import WindowFile
+from slotwise.fleet.window_file import FrameFile, WindowFile
 from slotwise.options import (
     Found,
     Option,
@@ -80,7 +80,10 @@ class Setting(Value):
         slot_ms: Milliseconds of a slot, found from the options of a CPU. Only joules depend on it.
     """
 
-    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (FleetFile, WindowFile, SamplesPerSlot, Cpu)
+    shorthands: ClassVar[tuple[type[Shorthand], ...]] = (
+        *(FleetFile, WindowFile, FrameFile),
+        *(SamplesPerSlot, Cpu),
+    )
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
     policy: PolicyChoice = IntentionalDelay()  # noqa: RUF009
@@ -94,6 +97,8 @@ class Setting(Value):
         fleet = self.make_fleet()  # what cannot be built is refused here
         if fleet.windows is not None and isinstance(self.link, FixedSlots):
             Coverage(fleet.windows, FleetLink.of(self.channel, fleet))  # so are windows that are too short
+        elif fleet.windows is not None:
+            fleet.windows.refuse_unfit((), 0, known=False)
         self._check_link()
 
     def without_effect(self) -> dict[str, str]:

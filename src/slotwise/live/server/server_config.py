@@ -153,9 +153,12 @@ def refuse_device_halves(config: RunConfig) -> None:
 def _refuse_faults(config: RunConfig) -> None:
     """Refuse what only a simulation has: faults of devices, and attackers."""
     fleet = config.make_fleet()
+    if fleet.windows is not None:
+        reach = fleet.windows.called
+        raise UserError(f"{reach} cannot be simulated in a live run, where devices are in reach or absent")
     # Compute slots are the longest there.
     compute, changes = fleet.compute_slots, fleet.compute_changes
-    usual = replace(fleet.without_faults(), windows=None, compute_slots=compute, compute_changes=changes)
+    usual = replace(fleet.without_faults(), compute_slots=compute, compute_changes=changes)
     options = config.options()
     for name in (f.name for f in fields(fleet) if getattr(fleet, f.name) != getattr(usual, f.name)):
         if options.get(name):

@@ -178,8 +178,10 @@ def refuse_unsupported(config: RunConfig) -> None:
         raise InputError("attack", options["attack"], "none on an emulated medium")
     if config.end.target is not None:
         raise InputError("stop_at", str(config.end.target), "omitted: the plan ends at its deadline")
-    for name in ("absences", "windows", "batteries"):
-        if getattr(fleet, name):
+    reach = "windows" if fleet.windows is None else fleet.windows.called
+    parts = {"absences": fleet.absences, reach: fleet.windows, "batteries": fleet.batteries}
+    for name, part in parts.items():
+        if part:
             raise UserError(f"{name} of devices are not emulated on a medium: omit their options")
 
 
