@@ -36,6 +36,15 @@ def total_memory() -> int:
     return found
 
 
+def resident_memory() -> int:
+    """Return the bytes of memory that this process takes; 0 if that is not known."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def busy_seconds() -> float | None:
     """Return the processor time that all programs have used since the start of the machine, if it is known.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -41,6 +43,7 @@ FLEET_FLAGS = (
     Flag("credentials", Path, "Folder with device-1.toml and so on, as slotwise enroll writes it.", BROKER),
 )
 QUIET = Parameter(help="Print errors only.", group=OUTPUT)
+LOG_JSON = Parameter(help="Log as JSON, one object a line.", group=OUTPUT)
 
 
 @command(*FLAGS, *LOGIN_FLAGS)
@@ -48,22 +51,28 @@ def device(
     options: dict[str, Any],
     *,
     number: Annotated[int, Parameter(name="--id", help="Number, from 1.", converter=whole_number)],
+    log_json: Annotated[bool, LOG_JSON] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> int:
     """Run one device: train what the server assigns, send when it grants the channel.
 
     It waits for broker and server, survives their restarts, and ends with the run.
     """
-    return _finish(lambda: run_device(number, **_how(options, quiet)))
+    return _finish(lambda: run_device(number, **_how(options, quiet, log_json)))
 
 
 @command(*FLEET_FLAGS, *FLAGS)
-def fleet(options: dict[str, Any], *, quiet: Annotated[bool, QUIET] = False) -> int:
+def fleet(
+    options: dict[str, Any],
+    *,
+    log_json: Annotated[bool, LOG_JSON] = False,
+    quiet: Annotated[bool, QUIET] = False,
+) -> int:
     """Run many devices at once, each with its own connection, for a trial on one machine."""
     require("aiomqtt", "paho")  # here, so that processes do not all say it
     if (processes := whole("processes", options.pop("processes", 1))) > 1:
         return _spread(processes, options)
-    return _finish(lambda: run_fleet(**_how(options, quiet)))
+    return _finish(lambda: run_fleet(**_how(options, quiet, log_json)))
 
 
 def main() -> NoReturn:
@@ -71,10 +80,20 @@ def main() -> NoReturn:
     app.main("device")
 
 
-def _how(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
+def _how(options: dict[str, Any], quiet: bool, log_json: bool) -> dict[str, Any]:
     login = {name: options.pop(name) for name in option_names(BrokerOptions) if name in options}
-    notice = (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+
+    def notice(text: str) -> None:
+        if not quiet:
+            print(_json_line(text) if log_json else text, file=sys.stderr, flush=True)
+
     return {"broker": BrokerOptions(**login), "notice": notice, **options}
+
+
+def _json_line(message: str) -> str:
+    """Return a line of the log in the form of the server's."""
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return json.dumps({"time": stamp, "level": "info", "event": "notice", "message": message})
 
 
 def _finish(run: Callable[[], bool]) -> int:

@@ -34,7 +34,7 @@ from slotwise.base.extras import installed_version
 if TYPE_CHECKING:
     from slotwise.aggregation import Vector
 
-FromDevice = Literal["here", "gone", "ready", "update"]
+FromDevice = Literal["here", "gone", "ready", "update", "status"]
 ToDevice = Literal["call", "work", "grant", "rest", "out", "incompatible"]
 ToAll = Literal["call", "model", "end"]
 
@@ -53,7 +53,7 @@ OLDEST = 1  # that this build understands
 FIRST_WITH_VERSIONS = FIRST_WITH_PARTS = 2
 UNREADABLE = 0  # in place of a version that is no number
 _NUMBER = re.compile("[0-9]{1,6}")
-_BUILD = re.compile("[0-9A-Za-z.+_-]{1,32}")  # from the network, and written to logs
+BUILD = re.compile("[0-9A-Za-z.+_-]{1,32}")  # from the network, and written to logs
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class Versions(NamedTuple):
         protocol = _number(fields["protocol"])
         build = fields.get("slotwise", "")
         oldest = _number(fields.get("oldest", fields["protocol"]))
-        return cls(protocol, oldest, build if _BUILD.fullmatch(build) else "")
+        return cls(protocol, oldest, build if BUILD.fullmatch(build) else "")
 
     def fields(self) -> dict[str, str]:
         """Return the fields of a message that say these versions."""

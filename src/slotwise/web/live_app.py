@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from slotwise.live.server.live_status import DeviceState, Phase
+from slotwise.live.server.live_status import NO_REPORT, DeviceState, LiveStatus, Phase
 from slotwise.web.guard import LOOPBACK, Changes, EventStreams, Guard
 from slotwise.web.live_page import LivePage
 from slotwise.web.live_snapshot import LiveSnapshot
@@ -143,9 +143,23 @@ def _lines(snapshot: LiveSnapshot, age: float) -> Iterator[str]:
         yield from _metric("test_accuracy", "gauge", "Its test accuracy, 0 to 1.", {"": accuracy})
     updates = {str(device.device): device.updates for device in status.devices}
     yield from _metric("device_updates_total", "counter", "Updates of each device.", updates, "device")
+    yield from _reported(status)
     heard = {str(device): seconds for device, seconds in snapshot.heard.items()}
     text = "Seconds since a message of each device."
     yield from _metric("device_last_seen_seconds", "gauge", text, heard, "device")
+
+
+def _reported(status: LiveStatus) -> Iterator[str]:
+    """Yield what devices say about themselves, as far as they have said anything."""
+    reports = {device.device: device.report for device in status.devices if device.report != NO_REPORT}
+    builds: Mapping[str, float] = Counter(report.slotwise or "unknown" for report in reports.values())
+    yield from _metric("devices_by_version", "gauge", "Devices by their slotwise.", builds, "version")
+    memory = {str(n): 1e6 * report.memory_mb for n, report in reports.items() if report.memory_mb}
+    text = "Memory of the process of each device."
+    yield from _metric("device_memory_bytes", "gauge", text, memory, "device")
+    errors = {str(n): report.error_age for n, report in reports.items() if report.error}
+    text = "Seconds since the last error of each device when it reported it."
+    yield from _metric("device_error_age_seconds", "gauge", text, errors, "device")
 
 
 def _metric(

@@ -5,10 +5,18 @@ import numpy as np
 from live import TOPICS
 from slotwise.aggregation.norm_bound import RoundNorms
 from slotwise.live.clock import Clock
+from slotwise.live.device_report import ERROR_LIMIT, DeviceReport
 from slotwise.live.protocol import PROTOCOL, Label, encode
 from slotwise.live.server.aggregator import MOST_RECENT, ModelHealth
 from slotwise.live.server.events import EventLog
-from slotwise.live.server.inbox import INCOMPATIBLE, JOIN_BURST, JOINS_TOO_OFTEN, Inbox, UpdateCheck
+from slotwise.live.server.inbox import (
+    INCOMPATIBLE,
+    JOIN_BURST,
+    JOINS_TOO_OFTEN,
+    REPORT_BURST,
+    Inbox,
+    UpdateCheck,
+)
 from slotwise.live.server.state import LiveState, Snapshot, encode_state
 from slotwise.live.transport import Message, mqtt
 from slotwise.scenario import Scenario
@@ -69,6 +77,27 @@ def test_a_device_that_restarts_all_the_time_makes_few_events():
     assert server.state.rejected[JOINS_TOO_OFTEN] > 900
     assert reply.device == 2  # it is called, so that it joins when it may
     assert 2 not in server.state.presence.connected
+
+
+def test_what_devices_say_about_themselves_has_a_bound():
+    server = Server()
+    for number in range(1000):
+        made_up = {f"field-{number}": "x" * 100, "error": "\n\u2028" * 150, "slotwise": "v" * 100}
+        server.send(2, "status", memory_mb="9" * 100, uptime="-1", trainings=str(number), **made_up)
+    (report,) = server.state.reports.values()
+    assert (report.slotwise, report.memory_mb, report.uptime) == ("", 0.0, 0.0)
+    assert report.trainings == REPORT_BURST - 1  # further ones are not read
+    assert len(report.error) == ERROR_LIMIT
+    assert report.error.isprintable()
+    assert server.state.rejected == {"status sent too often": 1000 - REPORT_BURST}
+
+
+def test_a_device_without_a_run_may_say_why():
+    server = Server()
+    frame = encode(Label("", 3), **DeviceReport("0.1", error="no data here").fields())
+    assert server.inbox.take(Message(TOPICS.from_device(3, "status"), frame)) is None
+    assert server.state.reports == {3: DeviceReport("0.1", error="no data here")}
+    assert not server.state.presence.connected
 
 
 def test_a_device_alone_does_not_fill_the_memory_of_suspicious_updates():

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slotwise.base.user_code import describe_error
+from slotwise.live.device.self_report import SelfReport
 from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Place, Transfers, checksum, frames, received_of
 from slotwise.live.protocol import (
     FIRST_WITH_VERSIONS,
@@ -63,6 +65,7 @@ class Device:
         self._make_task, self._executor = make_task, executor
         self._boot, self._notice = boot, notice
         self._versions = own_versions()
+        self._self = SelfReport(self._versions.build)
         self.trainings, self.ignored, self.excluded = 0, 0, False
         self._run_id = ""
         self._task: CheckedTask | None = None
@@ -100,6 +103,11 @@ class Device:
             for ended in (self._failure, listening):
                 if ended.done():
                     ended.result()
+        except Exception as error:
+            self._self.note_error(describe_error(error))
+            if self._channel.connected:
+                await self._report()
+            raise
         finally:
             listening.cancel()
             self._drop_work()
@@ -108,10 +116,7 @@ class Device:
         """Handle messages until the run is over."""
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
-                # Messages may have been lost while there was no connection. The server answers ``here`` with
-                # what to do. Before a device knows of a run, the retained announcement tells it the same.
-                if self._task is not None:
-                    await self._send_here(broken=True)
+                await self._take_connection(arrival)
                 continue
             if not arrival.payload:
                 continue  # a retained message was removed
@@ -141,7 +146,17 @@ class Device:
                     # The server need not wait for this device: it hears of it as of a lost connection.
                     will = self.last_will(self._topics, self.number, self._boot)
                     await self._channel.publish(will.topic, will.payload)
-                    self._decline_run(str(error))
+                    await self._decline_run(str(error))
+
+    async def _take_connection(self, arrival: Connected) -> None:
+        """Say what is here: messages may have been lost while there was no connection.
+
+        The server answers what to do. Before a device knows of a run, the retained announcement does.
+        """
+        if arrival.number > 1:
+            self._self.note_error("connection to the broker lost")
+        if self._task is not None:
+            await self._send_here(broken=True)
 
     def _ends(self, frame: Frame, *, retained: bool) -> bool:
         """Return whether the end of a run is that of this device; not if another will follow.
@@ -162,6 +177,7 @@ class Device:
         """Drop the work and wait: the server calls when the device may return."""
         self._drop_work()
         if not self.excluded:
+            self._self.note_error("excluded by the server")
             seconds = frame.fields.get("seconds", "")
             about = f" for {seconds} s" if re.fullmatch("[0-9]{1,10}", seconds) else ""
             self._notice(f"device {self.number}: excluded by the server{about}; waiting")
@@ -174,6 +190,7 @@ class Device:
                 return
             self._drop_work()
             self._run_id, self._task = frame.label.run, None
+            self._self.is_wanted = "status" in frame.fields
             self._downloads.drop(SERVER)
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
@@ -184,12 +201,12 @@ class Device:
             if not self._versions.understands(server):
                 if server.protocol >= FIRST_WITH_VERSIONS:  # it compares them, and its operator can see it
                     await self._send_here()
-                self._decline_run(f"the server speaks {server}")
+                await self._decline_run(f"the server speaks {server}")
                 return
             try:
                 task = await self._make_task(frame.fields)
             except NotUnderstood as error:
-                self._decline_run(f"the server speaks {server}, and {error}")
+                await self._decline_run(f"the server speaks {server}, and {error}")
                 return
             # Imported here: not before a run needs them.
             from slotwise.learning.checked_task import CheckedTask  # noqa: PLC0415
@@ -210,9 +227,9 @@ class Device:
             self.ignored += 1
             await self._send_here()
         else:
-            self._decline_run(f"the server speaks {server}")
+            await self._decline_run(f"the server speaks {server}")
 
-    def _decline_run(self, reason: str) -> None:
+    async def _decline_run(self, reason: str) -> None:
         """Take no part in this run; a service that ended instead would be restarted again and again.
 
         The run may be announced again by another version of the server.
@@ -221,6 +238,8 @@ class Device:
         self._run_id, self._task = "", None
         about = f"{reason}; this device speaks {self._versions}"
         self._notice(f"device {self.number}: {about}; waiting for another run")
+        self._self.note_error(reason)
+        await self._report()
 
     async def _take_order(self, kind: str, frame: Frame) -> None:
         if kind == "model":
@@ -335,10 +354,17 @@ class Device:
         if partial := self._downloads.partial(SERVER):
             fields |= {"partial": partial, **({"broken": "1"} if broken else {})}
         await self._publish("here", encode(Label(self._run_id, self.number), **fields))
+        await self._report()
+
+    async def _report(self) -> None:
+        """Tell the server about this device, if it is time to."""
+        if (report := self._self.due(self.trainings)) is not None:
+            await self._publish("status", encode(Label(self._run_id, self.number), **report.fields()))
 
     async def _send_ready(self, work: Work) -> None:
         label = Label(self._run_id, self.number, work.version, *work)
         await self._publish("ready", encode(label, seconds=f"{self._seconds:.6f}"))
+        await self._report()
 
     async def _send_update(self, update: Vector | bytes, grant: Frame) -> None:
         # Before the first await: `_train` and `_take_order` run in different tasks, and one of them sends.

@@ -10,6 +10,7 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, RateLimit, Signal
+from slotwise.live.device_report import DeviceReport
 from slotwise.live.parts import SMALLEST_PART, Place
 from slotwise.live.protocol import BadFrame, Frame, Topics, Versions, decode, digest, own_versions
 from slotwise.live.server.events import EventLog
@@ -26,6 +27,7 @@ JOINS_TOO_OFTEN = "device joins too often"
 # Rejected messages of a device that are logged, at once and per second; updates beyond that are not decoded.
 FLOOD_BURST, FLOOD_RATE = 200, 10.0
 JOIN_BURST, JOIN_RATE = 20, 0.5  # times that a device may join, at once and per second; each is an event
+REPORT_BURST, REPORT_RATE = 10, 0.2  # reports of a device that are read, at once and per second
 NOBODY = 0  # the sender of messages of devices that the run does not have
 
 
@@ -129,6 +131,7 @@ class Inbox:
         self.heard: dict[int, float] = {}  # when the last message of each device came that was accepted
         self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
         self._floods, self._joins = RateLimit(FLOOD_BURST, FLOOD_RATE), RateLimit(JOIN_BURST, JOIN_RATE)
+        self._reports = RateLimit(REPORT_BURST, REPORT_RATE)
         self.changed = Signal()  # after every message
 
     def take(self, message: Message) -> Reply | None:
@@ -190,9 +193,8 @@ class Inbox:
         # The topic says who the sender is, as the broker's access rules protect it; the label must agree.
         if frame.label.device != device:
             raise Rejected("label names another device")
-        if kind == "gone":  # written before the device knew of any run: its boot says whether it counts
-            if not self.state.presence.note_last_will(device, frame.fields.get("boot"), self.clock.now()):
-                raise Rejected("last will of an earlier connection")
+        if kind in ("gone", "status"):  # of no run: a last will is written before one is known
+            self._take_about_device(device, kind, frame)
             return None
         if frame.label.run != self._run:
             raise Rejected("message of another run")
@@ -212,6 +214,16 @@ class Inbox:
         else:
             raise Rejected("not the topic of a device")
         return None
+
+    def _take_about_device(self, device: int, kind: str, frame: Frame) -> None:
+        """Take a last will, whose boot says whether it counts, or what a device says about itself."""
+        if kind == "gone":
+            if not self.state.presence.note_last_will(device, frame.fields.get("boot"), self.clock.now()):
+                raise Rejected("last will of an earlier connection")
+        elif self._reports.allows(device, self.clock.now()):
+            self.state.reports[device] = DeviceReport.in_fields(frame.fields)
+        else:
+            raise Rejected("status sent too often")
 
     def _take_here(self, device: int, frame: Frame) -> Reply:
         presence, boot = self.state.presence, frame.fields.get("boot", "")

@@ -175,6 +175,7 @@ class _LiveRun:
             announcement={
                 "devices": str(devices),
                 "parameters": json.dumps(self._plan.options_for_devices()),
+                "status": "1",  # devices may report their own status
             },
         )
         updates = UpdateCheck(self._task.size, packing_of(self._task))
@@ -243,7 +244,9 @@ class _LiveRun:
             return self._first_state()
         self._files.log.go_back(self._boundary.position)
         # With a new Scheduler: the current one has seen events of the round that is dropped.
-        return self._boundary.restore(self._scheduler(), self._config.channel.devices, self._files.log)
+        state = self._boundary.restore(self._scheduler(), self._config.channel.devices, self._files.log)
+        state.reports = self._state.reports
+        return state
 
     def _round_done(self) -> None:
         """Evaluate the model if it is due, and save a checkpoint every few seconds."""

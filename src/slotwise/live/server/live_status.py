@@ -14,6 +14,7 @@ from slotwise.base.errors import UserError
 from slotwise.base.files import read_document, write_document
 from slotwise.learning import Point
 from slotwise.live.clock import Clock
+from slotwise.live.device_report import DeviceReport
 from slotwise.live.server.aggregator import DeviceNorms
 from slotwise.live.server.events import EventLog, LiveObserver
 from slotwise.live.server.monitor import RunSpec
@@ -22,6 +23,8 @@ from slotwise.live.server.state import LiveState
 FORMAT = 1
 FILE = "status.json"
 INTERVAL = 2.0  # seconds between two versions of the file
+
+NO_REPORT = DeviceReport()
 
 LiveEnd = Literal["finished", "interrupted", "diverged"]
 Phase = Literal["waiting for devices", "running", LiveEnd]
@@ -48,6 +51,7 @@ class DeviceStatus:
         last_norm: Norm of its last update, as it was sent; 0 before the first.
         mean_norm: Mean of the norms.
         largest_norm: Largest of the norms.
+        report: What it says about itself.
     """
 
     device: int
@@ -61,6 +65,7 @@ class DeviceStatus:
     last_norm: float
     mean_norm: float
     largest_norm: float
+    report: DeviceReport = NO_REPORT
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,8 @@ class LiveStatus:
         document = read_document(file, FORMAT, *cls.__dataclass_fields__)
         del document["format"]
         try:
+            for device in document["devices"]:
+                device["report"] = DeviceReport(**device.get("report", {}))
             document["devices"] = tuple(DeviceStatus(**device) for device in document["devices"])
             return cls(**document)
         except TypeError:
@@ -163,6 +170,7 @@ def _device(state: LiveState, number: int, late: int, spec: RunSpec) -> DeviceSt
         last_norm=norms.last,
         mean_norm=norms.mean,
         largest_norm=norms.largest,
+        report=state.reports.get(number, NO_REPORT),
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import NO_STATE, RuleState, Vector
 from slotwise.learning import Point
+from slotwise.live.device_report import DeviceReport
 from slotwise.live.parts import Transfers
 from slotwise.live.protocol import Work
 from slotwise.live.server.aggregator import ModelHealth
@@ -72,6 +73,7 @@ class LiveState:
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
     rejected: Counter[str] = field(default_factory=Counter)  # messages by reason
     overdue: dict[int, int] = field(default_factory=dict)  # model version of devices not ready in time
+    reports: dict[int, DeviceReport] = field(default_factory=dict)  # not saved: devices send them again
 
     @property
     def round(self) -> int:

@@ -33,6 +33,10 @@
     // Of very many devices, those in trouble come first.
     const many = status.devices.length > MOST_DEVICES;
     const shown = many ? [...status.devices].sort((a, b) => urgent(a) - urgent(b) || a.device - b.device).slice(0, MOST_DEVICES) : status.devices;
+    // What the device says about itself is only text.
+    const told = report => [
+      report.slotwise || report.memory_mb ? sw.el("div.quiet", {}, report.slotwise, sw.el("span", {}, report.memory_mb ? `${sw.number(report.memory_mb, 3)} MB` : "")) : null,
+      report.error ? sw.el("div.quiet", { title: report.error, style: "overflow:hidden;text-overflow:ellipsis;white-space:nowrap" }, report.error) : null];
     const line = device => {
       const off = device.state === "absent" || device.state === "excluded";
       const state = device.state === "waiting" ? "waiting" : device.state === "excluded" && device.excluded_for ? `excluded for ${time(device.excluded_for)}` : STATES[device.state][1];
@@ -41,7 +45,7 @@
         sw.el("b", {}, `${device.device}`, late.has(device.device) ? sw.el("span.tag.bad", { style: "float:right" }, "late") : null),
         sw.el("div", {}, (device.state === "computing" ? "computing" + model : state)),
         sw.el("div.quiet", {}, sw.amount(device.updates, "update"), sw.el("span", {}, ago(heard[device.device]))),
-        rejected[device.device] ? sw.el("div.quiet", {}, `${sw.whole(rejected[device.device])} rejected`) : null);
+        rejected[device.device] ? sw.el("div.quiet", {}, `${sw.whole(rejected[device.device])} rejected`) : null, ...told(device.report));
     };
     byId("fleet").replaceChildren(...shown.map(line));
     const counts = {};
