@@ -30,6 +30,12 @@ SEARCH = panel("Search")
 RUN_FLAGS = run_flags(only=("devices", "compute_slots", "link_slots", "deadline", "data", "task"))
 SEARCH_FLAGS = (
     Flag("group_sizes", tuple[int, ...], "Group sizes to choose from. Default: all divisors of N.", SEARCH),
+    Flag(
+        "learning_rates",
+        tuple[float, ...],
+        "Learning rates to choose from for each of them. Default: that of the run alone.",
+        SEARCH,
+    ),
     Flag("metric", MetricName, "What is best at the deadline.", SEARCH, "loss"),
     Flag("target", str, "For joules-to-target: accuracy=X or loss=X.", SEARCH),
     Flag("seeds", int | tuple[int, ...], "Number of seeds, or the seeds: 4,5,6 (one: 4,).", SEARCH, 3),
@@ -53,16 +59,16 @@ def recommend(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
-    """Recommend a schedule, group size and delay for a deadline.
+    """Recommend a schedule, group size and delay for a deadline, and a learning rate if several are given.
 
-    Every schedule with every group size is trained step by step towards the deadline with the first seed.
+    Every schedule with every group size and learning rate is trained in parts with the first seed.
     Those that cannot become the best, even by an optimistic extrapolation, are dropped. Finalists are also
     trained with the other seeds. What cannot be told apart is named as a set.
 
     Ctrl-C ends early with a checkpoint; the same command resumes.
     """
     # Imported here: other commands, and --help, do without.
-    from slotwise.recommendation.candidates import SEARCHED, Stopped  # noqa: PLC0415
+    from slotwise.recommendation.candidates import Stopped, searched_options  # noqa: PLC0415
     from slotwise.recommendation.search import recommend as search  # noqa: PLC0415
 
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
@@ -70,7 +76,7 @@ def recommend(
     try:
         with blaming_file(config, {*options, *asked}):
             given = {**in_file, **options}
-            for name in SEARCHED:
+            for name in searched_options(asked.get("learning_rates", ())):
                 if name in given:
                     raise InputError(name, given[name], "omitted, because it is searched")
             base = _base(given)

@@ -50,15 +50,19 @@ def from_text(name: str, text: str, hint: Any) -> Any:
         if get_origin(kind) is tuple and get_args(kind)[0] is str:
             return tuple(part.strip() for part in text.split(",") if part.strip())
         if get_origin(kind) is tuple:
+            is_float = get_args(kind)[0] is float
+            read_part, allowed = (
+                (read_number, "numbers") if is_float else (read_whole_number, "whole numbers")
+            )
             try:
-                return tuple(read_whole_number(part.strip()) for part in text.split(",") if part.strip())
+                return tuple(read_part(part.strip()) for part in text.split(",") if part.strip())
             except ValueError:
-                raise InputError(name, text, "whole numbers separated by commas") from None
+                raise InputError(name, text, f"{allowed} separated by commas") from None
         if kind in (str, Path):
             return kind(text)
     numbers = {float: "a number", int: "a whole number"}
-    allowed: list[str] = [*words, *[numbers[kind] for kind in numbers if kind in kinds][:1]]
-    *first, last = allowed
+    choices: list[str] = [*words, *[numbers[kind] for kind in numbers if kind in kinds][:1]]
+    *first, last = choices
     raise InputError(name, text, f"{', '.join(first)} or {last}" if first else last)
 
 

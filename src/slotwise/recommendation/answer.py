@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.base.files import json_text
-from slotwise.recommendation.candidates import Candidate, common_options
+from slotwise.recommendation.candidates import LEARNING_RATE, Candidate, common_options
 from slotwise.recommendation.elimination import Finding
 from slotwise.runs import RunConfig
 
@@ -34,6 +34,7 @@ class Standing:
             "schedule": candidate.schedule,
             "group_size": candidate.group_size,
             "delay": "auto" if candidate.delay is None else candidate.delay,
+            **dict(candidate.others),
             "rounds": candidate.rounds,
             "mean_staleness": candidate.mean_staleness,
             "max_staleness": candidate.max_staleness,
@@ -146,7 +147,8 @@ class Recommendation:
                 "group_sizes": list(question.group_sizes),
                 "seeds": list(question.seeds),
                 "budget": question.budget,
-                "parameters": common_options(question.base),
+                "learning_rates": list(question.learning_rates),
+                "parameters": common_options(question.base, question.learning_rates),
             },
             "answer": self.best.as_dict(),
             "decided": self.decided,
@@ -182,6 +184,10 @@ def _cautions(answer: Recommendation) -> Iterator[str]:
         start = getattr(first, metric.quantity)
         if best.values[0] < start if metric.quantity == "accuracy" else best.values[0] > start:
             yield f"even the best is worse than the first model ({metric.text(start)}): nothing was learned"
+    rates = finding.question.learning_rates
+    if len(rates) > 1 and (rate := dict(best.candidate.others)[LEARNING_RATE]) in (rates[0], rates[-1]):
+        edge, other = ("lowest", "lower") if rate == rates[0] else ("highest", "higher")
+        yield f"its learning rate is the {edge} that was tried; a {other} one may be better"
     if not finding.complete:
         yield f"the budget ended the search at slot {best.slot:,}; a larger one may change the answer"
     if len(best.values) == 1 and len(finding.question.field.candidates) > 1:

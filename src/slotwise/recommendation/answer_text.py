@@ -60,10 +60,14 @@ def sentences(answer: Recommendation) -> Iterator[str]:
         yield from (f"  {', '.join(labels)}: {reason}" for reason, labels in by_reason.items())
         yield ""
     best = answer.best.candidate
-    delay = f" and a delay of {_delay(best)}" if _delay(best) else ""
+    parts = [f"a group size of {best.group_size:,}"]
+    parts += [f"a delay of {_delay(best)}"] if _delay(best) else []
+    parts += [f"a learning rate of {rate:g}" for _, rate in best.others]
+    *others, last = parts
+    values = f"{', '.join(others)} and {last}" if others else last
     rounds = counted(round(best.rounds), "round")
     yield (
-        f"use {best.schedule} with a group size of {best.group_size:,}{delay}: {rounds} "
+        f"use {best.schedule} with {values}: {rounds} "
         f"by slot {question.base.deadline:,}, updates {best.mean_staleness:,.1f} rounds old"
     )
     yield _reason(answer)

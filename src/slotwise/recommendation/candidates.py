@@ -1,4 +1,4 @@
-"""Candidates (every schedule with every group size, each run once) and their pilots, the beginnings of runs.
+"""Candidates (every schedule with every group size and learning rate, each run once) and their pilots.
 
 The configuration of a pilot has the whole deadline; it stops at a slot and resumes from there. So its first
 rounds are those of the run to the bit, nothing is trained twice, and `slotwise train --resume` finishes it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, get_args
 
@@ -28,6 +28,7 @@ from slotwise.runs import RunConfig
 from slotwise.schedule import Delay, NoRoundError, Schedule, Timeline
 
 SIXTEENTHS = 16
+LEARNING_RATE = "learning_rate"
 
 
 @dataclass(frozen=True)
@@ -55,22 +56,30 @@ def identity_of(timeline: Timeline) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule with a group size, and its prospect with each seed."""
+    """A schedule with a group size, and its prospect with each seed.
+
+    Attributes:
+        delay: The free delay; None if just in time for each device, auto if seeds differ.
+        others: Further options that are searched, as pairs: the learning rate, or nothing.
+    """
 
     schedule: Schedule
     group_size: int
-    delay: Delay | None  # the free delay; None if just in time for each device, auto if seeds differ
+    delay: Delay | None
     prospects: tuple[Prospect, ...]
+    others: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
-        """The name in folders, such as ``idfl-S5``."""
-        return f"{self.schedule}-S{self.group_size}"
+        """The name in folders, such as ``idfl-S5``, or ``idfl-S5-rate0.02``."""
+        rates = (f"-rate{rate:g}" for _, rate in self.others)
+        return "".join([f"{self.schedule}-S{self.group_size}", *rates])
 
     @property
     def label(self) -> str:
-        """The name in tables, such as ``idfl S=5``."""
-        return f"{self.schedule} S={self.group_size}"
+        """The name in tables, such as ``idfl S=5``, or ``idfl S=5, rate 0.02``."""
+        rates = (f", rate {rate:g}" for _, rate in self.others)
+        return "".join([f"{self.schedule} S={self.group_size}", *rates])
 
     @property
     def rounds(self) -> float:
@@ -89,7 +98,8 @@ class Candidate:
 
     def config(self, base: RunConfig, seed: int) -> RunConfig:
         """Return the configuration of its run with one seed."""
-        return with_schedule(base, self.schedule, self.group_size, seed)
+        config = with_schedule(base, self.schedule, self.group_size, seed)
+        return config.with_options(**dict(self.others))
 
 
 def with_schedule(base: RunConfig, schedule: Schedule, group_size: int, seed: int) -> RunConfig:
@@ -118,8 +128,23 @@ class Field:
         return sum(prospect.updates[-1] for candidate in self.candidates for prospect in candidate.prospects)
 
 
-def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) -> Field:
-    """Return every schedule with every group size, each run once; a NoRoundError if no round ends."""
+def field_of(
+    base: RunConfig,
+    group_sizes: Sequence[int],
+    seeds: Sequence[int],
+    learning_rates: Sequence[float] = (),
+) -> Field:
+    """Return every schedule with every group size and learning rate, each run once.
+
+    Args:
+        base: The run; its schedule, group size, delay and seed are not used.
+        group_sizes: The group sizes.
+        seeds: The seeds, which may change the schedule.
+        learning_rates: The learning rates; none if all candidates have that of the run.
+
+    Raises:
+        NoRoundError: no round ends by the deadline.
+    """
     found: dict[tuple[str, ...], Candidate] = {}
     left_out: list[LeftOut] = []
     no_round = NoRoundError("deadline", base.deadline, "long enough for a round to end within it")
@@ -137,7 +162,9 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
                 left_out.append(LeftOut(candidate.label, f"the same run as {twin.label}"))
     if not found:
         raise no_round
-    return Field(tuple(found.values()), tuple(left_out))
+    others = [((LEARNING_RATE, rate),) for rate in learning_rates]
+    candidates = [replace(one, others=own) for one in found.values() for own in others or [()]]
+    return Field(tuple(candidates), tuple(left_out))
 
 
 def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate:
@@ -159,7 +186,12 @@ def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[i
 
 
 SEARCHED = ("schedule", "group_size", "delay", "seed")
-"""The options that the answer decides, and the seed, of which a search takes several."""
+"""The options that every answer decides, and the seed, of which a search takes several."""
+
+
+def searched_options(learning_rates: Sequence[float]) -> tuple[str, ...]:
+    """Return the options in which the pilots of a search differ."""
+    return (*SEARCHED, LEARNING_RATE) if learning_rates else SEARCHED
 
 
 class Stopped(Exception):
@@ -249,13 +281,14 @@ def pilot_folder(path: Any) -> BatchFolder:
     return BatchFolder(path, "slotwise recommend", "recommend.json", "pilots")
 
 
-def begin(folder: BatchFolder, base: RunConfig) -> None:
+def begin(folder: BatchFolder, base: RunConfig, learning_rates: Sequence[float] = ()) -> None:
     """Create or resume a folder, unless it has pilots of another run.
 
-    Other metrics, seeds, sizes and budgets may share its pilots.
+    Other metrics, seeds, sizes, learning rates and budgets may share its pilots.
     """
+    differing = searched_options(learning_rates)
     # As JSON has them: the manifest has lists where options are tuples.
-    options = json.loads(json.dumps(common_options(base)))
+    options = json.loads(json.dumps(common_options(base, learning_rates)))
     if folder.is_new:
         folder.write_manifest({"parameters": options})
         return
@@ -264,11 +297,12 @@ def begin(folder: BatchFolder, base: RunConfig) -> None:
         parameters = folder.read_manifest()["parameters"]
         saved = RunConfig.from_saved({**searched, **parameters}).options() if parameters else {}
     for name, value in json.loads(json.dumps(saved)).items():
-        if name not in SEARCHED and options.get(name) != value:
+        if name not in differing and options.get(name) != value:
             allowed = f"another folder: the pilots of this one have {name} {value}"
             raise InputError("out", folder.path, allowed)
 
 
-def common_options(base: RunConfig) -> dict[str, Any]:
+def common_options(base: RunConfig, learning_rates: Sequence[float] = ()) -> dict[str, Any]:
     """Return the options that all candidates share."""
-    return {name: value for name, value in base.options().items() if name not in SEARCHED}
+    differing = searched_options(learning_rates)
+    return {name: value for name, value in base.options().items() if name not in differing}

@@ -39,6 +39,7 @@ class Question:
     seeds: tuple[int, ...]
     metric: Metric = field(default_factory=Metric)
     budget: int | None = None  # most SGD steps
+    learning_rates: tuple[float, ...] = ()  # none: all candidates have that of the base
 
     def __post_init__(self) -> None:
         every, most = self.base.evaluate_every, max(1, slot_after(self.base.deadline, 1))
@@ -48,8 +49,8 @@ class Question:
 
     @cached_property
     def field(self) -> Field:
-        """Every schedule with every group size, and what is left out."""
-        return field_of(self.base, self.group_sizes, self.seeds)
+        """Every schedule with every group size and learning rate, and what is left out."""
+        return field_of(self.base, self.group_sizes, self.seeds, self.learning_rates)
 
     @property
     def grid_steps(self) -> int:

@@ -32,6 +32,7 @@ def recommend(
     config: RunConfig,
     *,
     group_sizes: Sequence[int] | None = None,
+    learning_rates: Sequence[float] = (),
     metric: MetricName = "loss",
     target: Target | str | None = None,
     seeds: int | Sequence[int] = 3,
@@ -46,6 +47,7 @@ def recommend(
     Args:
         config: The run; its schedule, group size, delay and seed are what is searched.
         group_sizes: Group sizes to choose from. Default: all divisors of N that the aggregation rule allows.
+        learning_rates: Learning rates to choose from for each of them. Default: that of the run alone.
         metric: What is best at the deadline: loss, accuracy or joules-to-target.
         target: For joules-to-target: ``accuracy=0.9`` or ``loss=0.2``.
         seeds: Number of seeds, from 0, or the seeds themselves.
@@ -73,6 +75,7 @@ def recommend(
             powers and powers_of_run(powers, config),
         ),
         None if budget is None else whole("budget", budget),
+        _learning_rates(config, learning_rates),
     )
     threads = available_cores() if workers is None else whole("workers", workers)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as place:
@@ -83,7 +86,7 @@ def recommend(
         # Mistakes are reported before a folder is made.
         train.make_task(question.pilot(question.field.candidates[0], 0).run.config)
         with folder.locked():
-            begin(folder, question.base)
+            begin(folder, question.base, question.learning_rates)
             answer = Recommendation(search.run(), path)
             _write(answer, path)
     return replace(answer, path=None) if out is None else answer
@@ -114,6 +117,16 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
                 raise
             raise InputError("group_sizes", size, error.allowed) from None
     return tuple(sorted(set(sizes)))
+
+
+def _learning_rates(base: RunConfig, rates: Sequence[float]) -> tuple[float, ...]:
+    """Return the learning rates in ascending order, each once."""
+    for rate in rates:
+        try:
+            base.with_options(learning_rate=rate)
+        except InputError as error:
+            raise InputError("learning_rates", rate, error.allowed) from None
+    return tuple(sorted({float(rate) for rate in rates}))
 
 
 def _is_large_enough(base: RunConfig, size: int) -> bool:
