@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import fmean
 from typing import Any, get_args
 
@@ -162,8 +163,9 @@ def field_of(
                 left_out.append(LeftOut(candidate.label, f"the same run as {twin.label}"))
     if not found:
         raise no_round
-    others = [((LEARNING_RATE, rate),) for rate in learning_rates]
-    candidates = [replace(one, others=own) for one in found.values() for own in others or [()]]
+    searched = {LEARNING_RATE: learning_rates} if learning_rates else {}
+    others = [tuple(zip(searched, values, strict=True)) for values in product(*searched.values())]
+    candidates = [replace(one, others=own) for one in found.values() for own in others]
     return Field(tuple(candidates), tuple(left_out))
 
 
