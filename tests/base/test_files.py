@@ -6,6 +6,7 @@ import pytest
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.files import (
+    appending,
     check_writable,
     held,
     leftovers,
@@ -16,6 +17,8 @@ from slotwise.base.files import (
     write_csv,
     write_document,
 )
+
+FULL = "No space left on device (free some space on that disk)"
 
 
 def test_text_replaces_what_was_there_with_the_usual_permissions(tmp_path: Path) -> None:
@@ -41,7 +44,7 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError) as caught:
         write_atomically(tmp_path / "a", b"new")
-    assert str(caught.value) == f"cannot write {tmp_path / 'a'}: No space left on device"
+    assert str(caught.value) == f"cannot write {tmp_path / 'a'}: {FULL}"
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"old")]
 
 
@@ -183,3 +186,10 @@ def test_a_lock_is_released_although_a_process_that_starts_has_a_copy(
     with held(tmp_path, "is in use"):
         pass
     os.close(copy)
+
+
+def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to("/dev/full")
+    with pytest.raises(UserError) as caught, appending(tmp_path / "log") as file:
+        file.write("line\n")
+    assert str(caught.value) == f"cannot write {tmp_path / 'log'}: {FULL}"

@@ -1,11 +1,15 @@
+import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from slotwise.base import machine
+from slotwise.base.errors import InputError
 from slotwise.base.machine import (
+    SPARE_FILES,
     OtherLoad,
+    allow_open_files,
     available_cores,
     busy_seconds,
     describe_machine,
@@ -79,3 +83,23 @@ def test_the_commit_is_that_of_the_checkout_that_has_the_package(
     monkeypatch.setenv("PATH", "")
     source_commit.cache_clear()
     assert source_commit() is None
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The limit of open files as a list, of which the last counts."""
+    found = [(1024, 4096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: found[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: found.append(pair))
+    return found
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(limits: list[tuple[int, int]]) -> None:
+    allow_open_files("devices", 900, "each has a connection")
+    assert limits == [(1024, 4096)]
+    allow_open_files("devices", 2000, "each has a connection")
+    assert limits[1:] == [(2000 + SPARE_FILES, 4096)]
+    with pytest.raises(InputError) as caught:
+        allow_open_files("devices", 4000, "each has a connection")
+    assert "at most 3,996" in str(caught.value)
+    assert "ulimit -n 4100, or LimitNOFILE=4100 in a systemd unit" in str(caught.value)

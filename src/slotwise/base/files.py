@@ -16,9 +16,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from slotwise.base.errors import InputError, UserError
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "raise the quota, or remove files",
+    errno.EMFILE: "raise the limit of open files: ulimit -n, or LimitNOFILE= in a systemd unit",
+    errno.ENFILE: "raise the limit of open files of this machine: sysctl fs.file-max",
+}
+
+
+def reason_of(error: OSError) -> str:
+    """Return why the system has refused something, and the remedy if there is one."""
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    return f"{error.strerror or error}{f' ({remedy})' if remedy else ''}"
+
+
+def cannot_write(path: Path, error: OSError) -> UserError:
+    """Return the error for a file or folder that cannot be written, with path, reason and remedy."""
+    return UserError(f"cannot write {path}: {reason_of(error)}")
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[TextIO]:
+    """Open a text file to append to; an OSError in the block is a UserError that names the file."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def check_writable(path: Path) -> None:
@@ -53,7 +81,7 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], *, private: 
         temporary.replace(target)
         _sync_folder(target.parent)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+        raise cannot_write(path, error) from None
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -147,7 +175,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(building, ignore_errors=True)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+        raise cannot_write(path, error) from None
 
 
 def leftovers(folder: Path) -> list[Path]:

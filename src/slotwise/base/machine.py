@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 import time
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from slotwise.base.errors import InputError
 
+SPARE_FILES = 100  # open files of a process beside its connections
 PROCESSES_PER_CORE = 8  # at most; each takes some hundred megabytes
 
 
@@ -26,6 +28,23 @@ def refuse_too_many_processes(parameter: str, count: int) -> None:
     if count > most:
         cores = f"{available_cores()} core{'s' * (available_cores() != 1)}"
         raise InputError(parameter, count, f"at most {most}: this machine has {cores}")
+
+
+def allow_open_files(parameter: str, count: int, each: str) -> None:
+    """Raise this process's limit of open files for ``count`` connections; an InputError if it is too low.
+
+    ``each`` says what has a connection.
+    """
+    needed = count + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        most = max(0, hard - SPARE_FILES)
+        remedy = f"raise the limit (ulimit -n {needed}, or LimitNOFILE={needed} in a systemd unit)"
+        allowed = f"at most {most:,}: {each}, and this process may open {hard:,} files; {remedy}"
+        raise InputError(parameter, count, allowed)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def total_memory() -> int:

@@ -16,6 +16,7 @@ from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownOpti
 
 from slotwise.base.errors import InputError, UserError, nearest_names, one_line, shortened, shown
 from slotwise.base.extras import IS_SMALL, importing, installed_version
+from slotwise.base.files import reason_of
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
 SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
@@ -170,10 +171,13 @@ def _refuse_file(error: OSError) -> int:
     if error.errno == errno.ENOSPC and error.filename is None:
         _drop_output()
         return _refuse("cannot write the output: no space left")
+    if error.errno in (errno.EMFILE, errno.ENFILE) and _traceback_in_user_code(error) is None:
+        place = "" if error.filename is None else f"{shown(os.fsdecode(error.filename))}: "
+        return _refuse(f"{place}{reason_of(error)}")
     # A task of the user's may fail to read its own files: where it does so must be seen.
     if not isinstance(error.filename, str | bytes) or _traceback_in_user_code(error) is not None:
         return _report_crash(error)
-    return _refuse(f"{shown(os.fsdecode(error.filename))}: {error.strerror}")
+    return _refuse(f"{shown(os.fsdecode(error.filename))}: {reason_of(error)}")
 
 
 def _report_crash(error: Exception) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import RuleState
 from slotwise.base.errors import UserError
-from slotwise.base.files import write_atomically
+from slotwise.base.files import cannot_write, write_atomically
 from slotwise.learning import History, Point
 from slotwise.learning.task import COLUMNS, DeviceState, metric_names
 
@@ -40,7 +40,7 @@ class SealedFiles:
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot write {self.folder}: {error.strerror or error}") from None
+            raise cannot_write(self.folder, error) from None
         newest = self.folder / f"round-{round_number:09d}.checkpoint"
         # Old files are removed after this: a crash in between leaves one too many, never none.
         write_atomically(newest, sealed(data))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from slotwise.base.daemon_threads import DaemonThreads
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.extras import MissingPackage
-from slotwise.base.machine import available_cores
+from slotwise.base.machine import allow_open_files, available_cores
 from slotwise.base.service_watchdog import watched_by_systemd
 from slotwise.base.user_code import load_function
 from slotwise.data.facts import DataName
@@ -114,6 +114,7 @@ def run_fleet(
     """
     if whole("devices", devices) > MAX_DEVICES:
         raise InputError("devices", devices, f"at most {MAX_DEVICES:,}, as each has its own connection")
+    allow_open_files("devices", devices, "each has a connection")
     threads = available_cores() if workers is None else whole("workers", workers)
     chosen, logins = broker or BrokerOptions(), {}
     for number in range(whole("first", first), first + devices):

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from slotwise.base.daemon_threads import DaemonThreads
-from slotwise.base.files import write_atomically, write_document
+from slotwise.base.files import appending, write_atomically, write_document
 from slotwise.base.observer import BaseObserver
 from slotwise.learning import Point, Task
 from slotwise.learning.checked_task import CheckedTask
@@ -273,7 +273,7 @@ class LiveFiles:
     def log_rejection(self, rejection: Rejection) -> None:
         """Append a line to rejections.log."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        with (self.folder.path / "rejections.log").open("a", encoding="utf-8") as log:
+        with appending(self.folder.path / "rejections.log") as log:
             if log.tell() < LOG_LIMIT:  # a flood must not fill the disk
                 log.write(f"{stamp} {rejection}\n")
 

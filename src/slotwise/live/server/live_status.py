@@ -16,6 +16,7 @@ from slotwise.learning import Point
 from slotwise.live.clock import Clock
 from slotwise.live.device_report import DeviceReport
 from slotwise.live.server.aggregator import DeviceNorms
+from slotwise.live.server.disk_space import DiskSpace
 from slotwise.live.server.events import EventLog, LiveObserver
 from slotwise.live.server.monitor import RunSpec
 from slotwise.live.server.state import LiveState
@@ -234,6 +235,7 @@ class StatusWriter:
         self._summarised: float | None = None
         self._writing, self._closed = threading.Lock(), False
         self.stalls, self._log = Stalls(state, clock), EventLog(observer)
+        self._space = DiskSpace(folder)
 
     async def run(self) -> None:
         """Write the file again and again, without end."""
@@ -244,6 +246,7 @@ class StatusWriter:
             self.stalls.log_to(self._log)
             status, now = self._report(self._state), self._clock.now()
             if written is None or now - wrote >= HEARTBEAT or replace(status, time=written.time) != written:
+                self._space.log_to(self._log)
                 await asyncio.to_thread(self._write, status)
                 written, wrote = status, now
             await self._clock.sleep(INTERVAL)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
-from slotwise.base.errors import UserError
+from slotwise.base.files import cannot_write
 from slotwise.schedule import Record
 from slotwise.schedule.timeline import Uplink
 
@@ -157,7 +157,7 @@ class RoundLog:
                 file.write(data)
                 file.truncate()
         except OSError as error:
-            raise UserError(f"cannot write {self._path}: {error.strerror or error}") from None
+            raise cannot_write(self._path, error) from None
         self._written = at + len(data)
 
     # Reading

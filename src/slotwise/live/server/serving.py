@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.base.errors import ConflictError, UserError
+from slotwise.base.machine import allow_open_files
 from slotwise.base.observer import BaseObserver
 from slotwise.base.service_watchdog import watched_by_systemd
 from slotwise.learning import Task
@@ -165,6 +166,7 @@ class PreparedRun:
             yield self.login
             return
         assert self.plan is not None
+        allow_open_files("devices", self.plan.config.channel.devices, "each connects to the broker in here")
         host, port = listen_address(self.server.listen)
         async with embedded_broker(port, host) as started:
             command = ["slotwise", "fleet", "--devices", str(self.plan.config.channel.devices)]

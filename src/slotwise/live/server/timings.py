@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from slotwise.base.files import appending
 from slotwise.live.protocol import Label, Work
 
 FILE = "timings.csv"
@@ -119,7 +120,7 @@ class Timings:
     def write(self, folder: Path) -> None:
         """Append the turns since the last call to the file in the folder of a run."""
         turns, self._turns = self._turns, []
-        with (folder / FILE).open("a", encoding="utf-8") as file:
+        with appending(folder / FILE) as file:
             if not file.tell():
                 file.write(",".join(Timing._fields) + "\n")
             if file.tell() < FILE_LIMIT:
