@@ -20,6 +20,7 @@ EXTRAS = {
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "pandas": ("pandas",),
     "datasets": ("datasets",),
+    "udp": ("cryptography",),
     "mqtt": ("aiomqtt", "paho", "amqtt", "cryptography"),
     "ray": ("ray",),
     "flower": ("flwr",),
@@ -28,7 +29,10 @@ EXTRAS = {
 # Packages that come with another, which is the one to name.
 PARTS = {"llvmlite": "numba"}
 # The small distribution for devices, deploy/device, and its extras.
-SMALL, SMALL_EXTRAS = "slotwise-device", {"networks": ("numba", "pooch"), "torch": ("torch",)}
+SMALL, SMALL_EXTRAS = (
+    "slotwise-device",
+    {"networks": ("numba", "pooch"), "torch": ("torch",), "udp": ("cryptography",)},
+)
 IS_SMALL = Path(__file__).parents[2].name == SMALL.replace("-", "_")
 # Models of a run that such packages bring, beside those of `learning.models`: module:class.
 MODELS = () if IS_SMALL else ("slotwise.flower.project:FlowerApp",)

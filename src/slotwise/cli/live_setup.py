@@ -28,6 +28,7 @@ from slotwise.runs import RunConfig
 
 NEW, CHANGE = panel("New enrolment"), panel("Changes")
 LOGIN = "Clients log in with certificates or with passwords (the default)."
+UDP = "Devices talk to the server over UDP, without a broker, each with a key of its own."
 REVOKE = (
     "Revoke a device. May be repeated, and combined with --add, which gives its number to the next device."
 )
@@ -46,20 +47,25 @@ def enroll(
     *,
     host: Annotated[list[str] | None, Parameter(help=field_help(Enrolment)["hosts"], group=NEW)] = None,
     certificates: Annotated[bool | None, Parameter(negative="--passwords", help=LOGIN, group=NEW)] = None,
+    udp: Annotated[bool, Parameter(help=UDP, group=NEW)] = False,
     revoke: Annotated[list[int] | None, Parameter(help=REVOKE, group=CHANGE, converter=whole_numbers)] = None,
 ) -> None:
     """Write keys, passwords and access rules for a mosquitto broker with TLS, its server and its devices.
 
     FOLDER/broker is for the broker; server.toml and device-7.toml are for --credentials of serve and device.
+    With --udp there is no broker: keys.toml is for the server.
     Device 7 can then publish as device 7 only, and read only what is meant for it.
     """
     require("cryptography")
     add = options.pop("add", None)
     if add is None and not revoke:
-        _create(folder, {**options, "hosts": host or [], "by_certificate": bool(certificates)})
+        if udp:
+            for_broker = {name: options.get(name) for name in ("largest_model", "days")}
+            refuse_with("udp", {**for_broker, "certificates": certificates})
+        _create(folder, {**options, "hosts": host or [], "by_certificate": bool(certificates), "udp": udp})
         return
-    login = None if certificates is None else "given"
-    refuse_with("revoke" if add is None else "add", {**options, "host": host, "certificates": login})
+    given = {"certificates": None if certificates is None else "given", "udp": "given" if udp else None}
+    refuse_with("revoke" if add is None else "add", {**options, "host": host, **given})
     _change(folder, 0 if add is None else whole("add", add), revoke or [])
 
 
@@ -73,8 +79,11 @@ def _create(folder: Path, options: dict[str, Any]) -> None:
     enrolment = create_enrolment(folder, Enrolment(**options), devices)
     where, login = shlex.quote(str(folder)), "certificates" if enrolment.by_certificate else "passwords"
     group = " --group-size 1" if devices < RunConfig().channel.group_size else ""  # at most the fleet
-    print(f"{folder}: {_counted(devices)}, broker at {enrolment.address}, {login}")
-    print(f"broker:  cd {where}/broker && mosquitto -c mosquitto.conf")
+    if enrolment.udp:
+        print(f"{folder}: {_counted(devices)}, server at {enrolment.address}, keys")
+    else:
+        print(f"{folder}: {_counted(devices)}, broker at {enrolment.address}, {login}")
+        print(f"broker:  cd {where}/broker && mosquitto -c mosquitto.conf")
     print(f"server:  slotwise serve --credentials {where}/server.toml --devices {devices}{group} --out RUN")
     print(f"device:  slotwise device --id 1 --credentials {where}/device-1.toml")
 
@@ -87,6 +96,10 @@ def _change(folder: Path, add: int, revoke: Sequence[int]) -> None:
         print(f"revoked: {_listed(sorted(set(revoke)))}")
     if numbers:
         print(f"added: {_listed(numbers)}")
+    if enrolment.udp:
+        print(f"{folder}: {_counted(len(enrolment.devices))}")
+        print("this takes effect when the server is started again with keys.toml (slotwise serve --resume)")
+        return
     files = "access and revoked.crl" if enrolment.by_certificate else "access and passwords"
     print(f"{folder}: {_counted(len(enrolment.devices))}")
     print(

@@ -18,7 +18,7 @@ from slotwise.live.server.inbox import (
     UpdateCheck,
 )
 from slotwise.live.server.state import LiveState, Snapshot, encode_state
-from slotwise.live.transport import Message, mqtt
+from slotwise.live.transport import Message, arrival_queue
 from slotwise.scenario import Scenario
 from slotwise.schedule import scheduler_for
 
@@ -112,8 +112,8 @@ def test_a_device_alone_does_not_fill_the_memory_of_suspicious_updates():
 
 
 def test_messages_that_nobody_reads_are_dropped_beyond_a_limit(monkeypatch):
-    monkeypatch.setattr(mqtt, "MOST_UNREAD", 10_000)
-    queue = mqtt.ArrivalQueue()
+    monkeypatch.setattr(arrival_queue, "MOST_UNREAD", 10_000)
+    queue = arrival_queue.ArrivalQueue()
     queue.put(Message("long", b"x" * 20_000))  # alone: read by a server with a model of that size
     for _ in range(100):
         queue.put(Message("flood", b"x" * 100))

@@ -8,14 +8,13 @@ from aiomqtt import MqttCodeError, MqttError
 
 from slotwise.base.errors import UserError
 from slotwise.live.transport.broker import Broker
-from slotwise.live.transport.mqtt import rejection
+from slotwise.live.transport.connecting import rejection, try_connecting
 from slotwise.live.transport.outages import (
     FIRST,
     LONGEST,
     LONGEST_REFUSED,
     Backoff,
     Outages,
-    try_connecting,
 )
 
 BROKER = Broker("host", 1883)

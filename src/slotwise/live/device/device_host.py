@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +20,10 @@ from slotwise.base.user_code import load_function
 from slotwise.data.facts import DataName
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
-from slotwise.live.transport import KEEPALIVE
+from slotwise.live.transport import KEEPALIVE, Channel, Message
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
+from slotwise.live.transport.outages import Outages
+from slotwise.live.transport.udp_login import UdpLogin
 from slotwise.options import Range, loaded, resolved
 from slotwise.options.checks import Value, whole
 
@@ -123,13 +125,13 @@ def run_fleet(
     return _run(logins, DeviceConfig(**options), threads, notice)
 
 
-def _login(broker: BrokerOptions, number: int) -> Broker:
+def _login(broker: BrokerOptions, number: int) -> Broker | UdpLogin:
     login = broker.login(f"device-{number}", DEFAULT_BROKER)
     assert login is not None
     return login
 
 
-def _run(logins: Mapping[int, Broker], config: DeviceConfig, workers: int, notice: Notice) -> bool:
+def _run(logins: Mapping[int, Broker | UdpLogin], config: DeviceConfig, workers: int, notice: Notice) -> bool:
     names = {channel_name(config.name, broker) for broker in logins.values()}
     if len(names) > 1:
         raise UserError(f"the credentials are for different channels: {', '.join(sorted(map(str, names)))}")
@@ -145,7 +147,11 @@ def _run(logins: Mapping[int, Broker], config: DeviceConfig, workers: int, notic
 
 
 async def _host(
-    logins: Mapping[int, Broker], topics: Topics, config: DeviceConfig, workers: int, notice: Notice
+    logins: Mapping[int, Broker | UdpLogin],
+    topics: Topics,
+    config: DeviceConfig,
+    workers: int,
+    notice: Notice,
 ) -> list[Device] | None:
     """Run devices until the run is over; None if a signal comes before."""
     stop = asyncio.Event()
@@ -177,7 +183,6 @@ class _DeviceHost:
         self, topics: Topics, config: DeviceConfig, numbers: Sequence[int], workers: int, notice: Notice
     ) -> None:
         self._topics, self._config, self._numbers, self._notice = topics, config, numbers, notice
-        from slotwise.live.transport.outages import Outages  # noqa: PLC0415  (needs aiomqtt)
 
         # A training that never ends does not keep the process alive.
         self.pool = DaemonThreads(workers, "device")
@@ -185,23 +190,30 @@ class _DeviceHost:
         self._noticed: set[str] = set()
         self._made: tuple[str, Task] | None = None
 
-    async def run(self, number: int, broker: Broker) -> Device:
-        """Run one device, from its connection to its end."""
-        from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+    @asynccontextmanager
+    async def _channel(self, number: int, login: Broker | UdpLogin, will: Message) -> AsyncIterator[Channel]:
+        """Open the channel of a device; each kind loads its own packages."""
+        how: dict[str, Any] = {"will": will, "outages": self._outages}
+        how |= {name: getattr(self._config, name) for name in ("keepalive", "timeout")}
+        if isinstance(login, UdpLogin):
+            from slotwise.live.udp.sockets import connected_device  # noqa: PLC0415
 
+            async with connected_device(login, number, **how) as over_udp:
+                yield over_udp
+        else:
+            from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+            client = self._topics.client_id(f"device-{number}")
+            async with connected_channel(login, client, notice=self._notice_once, **how) as over_mqtt:
+                yield over_mqtt
+
+    async def run(self, number: int, login: Broker | UdpLogin) -> Device:
+        """Run one device, from its connection to its end."""
         # The boot identifies this start of the device: a last will of an earlier one may arrive after it.
         topics, boot = self._topics, secrets.token_hex(8)
         will = Device.last_will(topics, number, boot)
-        async with connected_channel(
-            broker,
-            topics.client_id(f"device-{number}"),
-            will=will,
-            keepalive=self._config.keepalive,
-            timeout=self._config.timeout,
-            notice=self._notice_once,
-            outages=self._outages,
-        ) as channel:
-            self._notice_once(f"connected to {broker}")
+        async with self._channel(number, login, will) as channel:
+            self._notice_once(f"connected to {login}")
             device = Device(number, topics, channel, self._task, self.pool, boot, self._notice_once)
             try:
                 await device.run()

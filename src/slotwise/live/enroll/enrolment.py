@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slotwise.base.errors import InputError, MissingError
+from slotwise.base.errors import ConflictError, InputError, MissingError
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import is_loopback
 from slotwise.options import Range
 from slotwise.options.checks import Value
 
 if TYPE_CHECKING:
-    from slotwise.live.enroll.enrolment_folder import Host
+    from slotwise.live.enroll.authority import Host
 
 FORMAT = 1
 SERVER = "server"
@@ -42,9 +42,11 @@ class Enrolment(Value):
         port: Port of the broker.
         name: Name of the channel on the broker.
         by_certificate: Whether clients log in with a certificate instead of a password.
+        udp: Whether devices talk to the server over UDP, without a broker; each has a secret key.
         largest_model: Numbers of the largest model; the broker accepts no larger messages.
         days: Days for which certificates are valid.
         server: What is kept of the server's login: the hash of a password, or a certificate's serial number.
+            Over UDP nothing, and of a device its key.
         devices: The same for each device.
         revoked: Serial numbers of revoked certificates.
     """
@@ -53,6 +55,7 @@ class Enrolment(Value):
     port: Annotated[int, Range(1, 65_535)] = 8883
     name: str = DEFAULT_NAME
     by_certificate: bool = False
+    udp: bool = False
     largest_model: Annotated[int, Range(1, MAX_MODEL)] = 1_000_000
     days: Annotated[int, Range(1, 36_500)] = 3650
     server: str = ""
@@ -66,6 +69,8 @@ class Enrolment(Value):
         for text in self.hosts:
             parse_host(text)
         Topics(self.name)
+        if self.by_certificate and self.udp:
+            raise ConflictError("certificates", "udp")
         if self.by_certificate:
             # A damaged file is reported when it is read, and not when a device is revoked.
             for serial in (*self.devices.values(), *self.revoked):
@@ -75,7 +80,7 @@ class Enrolment(Value):
     def address(self) -> str:
         """The address of the broker for clients."""
         host = self.hosts[0]
-        return f"mqtts://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"{'udp' if self.udp else 'mqtts'}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def free_numbers(self, count: int) -> list[int]:
         """Return the next ``count`` device numbers; revoked ones come first, because a run has no gaps."""
@@ -156,6 +161,16 @@ def hash_password(password: str, salt: bytes | None = None) -> str:
     chosen = secrets.token_bytes(SALT_BYTES) if salt is None else salt
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), chosen, ITERATIONS)
     return f"$7${ITERATIONS}${base64.b64encode(chosen).decode()}${base64.b64encode(digest).decode()}"
+
+
+def new_secret() -> str:
+    """Return 256 random bits in base64, which the server keeps as they are: both sides need them."""
+    return base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def keys_file(keys: Mapping[int, str]) -> str:
+    """Return the file of the devices' secrets, for the server alone."""
+    return "".join(f'{device_user(number)} = "{key}"\n' for number, key in keys.items())
 
 
 def password_file(hashes: Mapping[str, str]) -> str:

@@ -6,6 +6,9 @@
 - ``ca.crt``: for everyone.
 - ``server.toml``: for the server, with ``server.crt`` and ``server.key`` if it has a certificate.
 - ``device-1.toml`` and so on: for the devices, likewise.
+
+Over UDP there are no broker, authority and certificates, but ``keys.toml``, the secrets of all devices, for
+the server.
 """
 
 from __future__ import annotations
@@ -13,24 +16,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address, IPv6Address
+from dataclasses import replace
 from pathlib import Path
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.files import held, leftovers, new_folder, write_atomically
+from slotwise.live.enroll.authority import Authority
 from slotwise.live.enroll.enrolment import (
     SERVER,
     Enrolment,
@@ -38,17 +29,17 @@ from slotwise.live.enroll.enrolment import (
     broker_configuration,
     device_user,
     hash_password,
+    keys_file,
     new_password,
+    new_secret,
     parse_host,
     password_file,
 )
 from slotwise.live.protocol import Topics
 
-STATE, CA_CERTIFICATE, CA_KEY = "enrolment.json", "ca.crt", "ca.key"
-Signer = Callable[[], "Authority"]  # called only to sign something: the key may be kept elsewhere
+STATE, CA_CERTIFICATE, CA_KEY, KEYS = "enrolment.json", "ca.crt", "ca.key", "keys.toml"
+Signer = Callable[[], Authority]  # called only to sign something: the key may be kept elsewhere
 Contents = Mapping[str, bytes | str]
-Host = str | IPv4Address | IPv6Address
-EARLIER = timedelta(days=1)  # certificates are valid from then on, for devices whose clock is behind
 
 
 def check_new(path: Path) -> None:
@@ -65,6 +56,9 @@ def create_enrolment(path: Path, enrolment: Enrolment, devices: int) -> Enrolmen
     """Write the folder of a new enrolment with ``devices`` devices, all of it or nothing."""
     check_new(path)
     with new_folder(path) as building:
+        if enrolment.udp:
+            enrolled = replace(enrolment, server=_add_udp_client(building, SERVER, enrolment))
+            return _add(building, enrolled, enrolled.free_numbers(devices), _no_signer)
         authority = Authority.make(enrolment.name, enrolment.days)
         certificate = authority.certificate_pem()
         pair = authority.for_broker([parse_host(host) for host in enrolment.hosts])
@@ -152,6 +146,9 @@ def _add(folder: Path, enrolment: Enrolment, numbers: Sequence[int], signer: Sig
     # A crash before the state is written leaves logins whose numbers are free: the next call replaces them.
     logins = {number: _add_client(folder, device_user(number), enrolment, signer) for number in numbers}
     enrolled = replace(enrolment, devices=dict(sorted({**enrolment.devices, **logins}.items())))
+    if enrolled.udp:
+        _write(folder, secret={KEYS: keys_file(enrolled.devices), STATE: enrolled.to_json()})
+        return enrolled
     access = {"access": access_file(Topics(enrolled.name), enrolled.devices)}
     if enrolled.by_certificate:
         revoked = signer().revocation_list([int(serial, 16) for serial in enrolled.revoked])
@@ -166,6 +163,8 @@ def _add(folder: Path, enrolment: Enrolment, numbers: Sequence[int], signer: Sig
 
 def _add_client(folder: Path, name: str, enrolment: Enrolment, signer: Signer) -> str:
     """Write the files of a client; return what the enrolment keeps of its login."""
+    if enrolment.udp:
+        return _add_udp_client(folder, name, enrolment)
     table = {"broker": enrolment.address, "name": enrolment.name, "ca": CA_CERTIFICATE}
     public, secret = {}, {}
     if enrolment.by_certificate:
@@ -177,10 +176,28 @@ def _add_client(folder: Path, name: str, enrolment: Enrolment, signer: Signer) -
         password = new_password()
         kept = hash_password(password)
         table |= {"user": name, "password": password}
-    # The quoted text of TOML is the same as JSON's.
-    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
-    _write(folder, public, {f"{name}.toml": text, **secret})
+    _write(folder, public, {f"{name}.toml": _toml(table), **secret})
     return kept
+
+
+def _add_udp_client(folder: Path, name: str, enrolment: Enrolment) -> str:
+    """Write the credentials of the server or of a device; return the secret of the device."""
+    secret = "" if name == SERVER else new_secret()
+    login = {"keys": KEYS} if name == SERVER else {"user": name, "secret": secret}
+    _write(
+        folder,
+        secret={f"{name}.toml": _toml({"broker": enrolment.address, "name": enrolment.name, **login})},
+    )
+    return secret
+
+
+def _toml(table: Mapping[str, str]) -> str:
+    # The quoted text of TOML is the same as JSON's.
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+
+
+def _no_signer() -> Authority:
+    raise AssertionError("there are no certificates over UDP")
 
 
 def _write(folder: Path, public: Contents | None = None, secret: Contents | None = None) -> None:
@@ -189,108 +206,3 @@ def _write(folder: Path, public: Contents | None = None, secret: Contents | None
         write_atomically(folder / name, content)
     for name, content in (secret or {}).items():
         write_atomically(folder / name, content, private=True)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A certificate and its key, both as PEM."""
-
-    certificate: bytes
-    key: bytes
-    serial: int
-
-
-class Authority:
-    """Signs certificates for one broker and its clients."""
-
-    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-        self._certificate, self._key = certificate, key
-        self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
-
-    @classmethod
-    def make(cls, name: str, days: int) -> Authority:
-        """Make a new authority that is valid for ``days`` days."""
-        key, subject = ec.generate_private_key(ec.SECP256R1()), _name(f"slotwise {name}")
-        builder = _builder(subject, subject, key, datetime.now(UTC) + timedelta(days=days), ca=True)
-        return cls(builder.sign(key, hashes.SHA256()), key)
-
-    @classmethod
-    def read(cls, certificate: bytes, key: bytes) -> Authority:
-        """Load an authority from PEM, or raise a ValueError if certificate and key do not match."""
-        loaded, private = x509.load_pem_x509_certificate(certificate), load_pem_private_key(key, None)
-        if not isinstance(private, ec.EllipticCurvePrivateKey) or loaded.public_key() != private.public_key():
-            raise ValueError("certificate and key do not match")
-        return cls(loaded, private)
-
-    def certificate_pem(self) -> bytes:
-        """Return the certificate, which is public."""
-        return self._certificate.public_bytes(Encoding.PEM)
-
-    def key_pem(self) -> bytes:
-        """Return the private key."""
-        return _key_pem(self._key)
-
-    def for_broker(self, hosts: Sequence[Host]) -> Pair:
-        """Issue a certificate for a broker with these names and addresses."""
-        names = [x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host) for host in hosts]
-        return self._issue("broker", ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names))
-
-    def for_client(self, name: str) -> Pair:
-        """Issue a certificate for a client, which cannot be used by a broker."""
-        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH)
-
-    def revocation_list(self, serials: Iterable[int]) -> bytes:
-        """Return the revoked certificates; the list never expires, or the broker would reject all clients."""
-        now = datetime.now(UTC)
-        builder = (
-            x509.CertificateRevocationListBuilder()
-            .issuer_name(self._certificate.subject)
-            .last_update(now - EARLIER)
-            .next_update(self._certificate.not_valid_after_utc)
-            .add_extension(self._identifier, critical=False)
-            # The numbers of lists must grow; with the time as the number there is no counter to keep.
-            .add_extension(x509.CRLNumber(int(now.timestamp())), critical=False)
-        )
-        for serial in serials:
-            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - EARLIER)
-            builder = builder.add_revoked_certificate(entry.build())
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
-
-    def _issue(self, name: str, purpose: x509.ObjectIdentifier, *extensions: x509.ExtensionType) -> Pair:
-        key, issuer = ec.generate_private_key(ec.SECP256R1()), self._certificate
-        builder = _builder(_name(name), issuer.subject, key, issuer.not_valid_after_utc, ca=False)
-        for extension in (x509.ExtendedKeyUsage([purpose]), self._identifier, *extensions):
-            builder = builder.add_extension(extension, critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate.public_bytes(Encoding.PEM), _key_pem(key), certificate.serial_number)
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, end: datetime, *, ca: bool
-) -> x509.CertificateBuilder:
-    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
-    usage = x509.KeyUsage(
-        **dict.fromkeys((*unused, "encipher_only", "decipher_only"), False),
-        **{"digital_signature": not ca, "key_cert_sign": ca, "crl_sign": ca},
-    )
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.now(UTC) - EARLIER)
-        .not_valid_after(end)
-        # Path length 0: the authority may sign clients and brokers, but no other authority.
-        .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])  # the limit of X.509

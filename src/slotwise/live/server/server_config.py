@@ -14,6 +14,7 @@ from slotwise.learning.compression import NoCompression
 from slotwise.learning.local_training import LocalTraining
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, TRAINED, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
+from slotwise.live.udp.datagrams import LARGEST_DATAGRAM, SMALLEST_DATAGRAM
 from slotwise.options import Range, declared, names_of
 from slotwise.options.checks import Value
 from slotwise.options.declarations import declarations, mark_of
@@ -54,6 +55,7 @@ class ServerConfig(Value):
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
         packet_kib: Largest packet that the broker accepts, in KiB. Longer models and updates are sent in
             parts, and a transfer that is interrupted goes on where it was.
+        frame_bytes: Bytes of a datagram over udp://.
     """
 
     name: str = DEFAULT_NAME
@@ -67,6 +69,7 @@ class ServerConfig(Value):
     retransmission: Retransmission = "next-turn"
     checkpoint_every: Annotated[float, Range(least=0), Once()] = SECONDS_BETWEEN_CHECKPOINTS
     packet_kib: Annotated[int, Range(SMALLEST_PACKET, LARGEST_PACKET)] = 1024  # EMQX; mosquitto has no limit
+    frame_bytes: Annotated[int, Range(SMALLEST_DATAGRAM, LARGEST_DATAGRAM)] = 220
 
     def __post_init__(self) -> None:
         super().__post_init__()

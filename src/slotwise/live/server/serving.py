@@ -1,17 +1,17 @@
-"""serve and resume_live: a live run on an MQTT broker, from its configuration to its folder."""
+"""serve and resume_live: a live run over MQTT or UDP, from its configuration to its folder."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slotwise.base.errors import ConflictError, UserError
+from slotwise.base.errors import ConflictError, InputError, NoEffectError, UserError
 from slotwise.base.machine import allow_open_files
 from slotwise.base.observer import BaseObserver
 from slotwise.base.service_watchdog import watched_by_systemd
@@ -22,6 +22,7 @@ from slotwise.live.server.events import EventLog
 from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
 from slotwise.live.server.outbox import publish_end_again
 from slotwise.live.server.server_config import LivePlan, ServerConfig
+from slotwise.live.transport import Channel
 from slotwise.live.transport.broker import (
     PORT,
     Broker,
@@ -31,10 +32,13 @@ from slotwise.live.transport.broker import (
     listen_address,
     public_address_warning,
 )
+from slotwise.live.transport.udp_login import UdpLogin
+from slotwise.live.udp.datagrams import LARGEST_MESSAGE
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder, SavedRun
 from slotwise.runs.execution import build_task, check_task
 
+LARGEST_UDP_PACKET = LARGEST_MESSAGE >> 10  # KiB
 RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
 
 
@@ -124,7 +128,7 @@ class PreparedRun:
     plan: LivePlan | None  # None if the run is finished already
     server: ServerConfig
     options: BrokerOptions
-    login: Broker | None  # None: a broker is started in this process
+    login: Broker | UdpLogin | None  # None: a broker is started in this process
 
     def run(self, observer: BaseObserver | None = None) -> LiveOutcome | None:
         """Run to the end, or until ``observer`` asks to stop; None if the run was finished already."""
@@ -160,7 +164,7 @@ class PreparedRun:
             return await self.play_on(broker, task, observer)
 
     @asynccontextmanager
-    async def broker(self, observer: BaseObserver) -> AsyncIterator[Broker]:
+    async def broker(self, observer: BaseObserver) -> AsyncIterator[Broker | UdpLogin]:
         """Yield the broker of the run, which is started here if none was given."""
         if self.login is not None:
             yield self.login
@@ -176,23 +180,36 @@ class PreparedRun:
             yield started
 
     async def play_on(
-        self, broker: Broker, task: Task, observer: BaseObserver, *, more: bool = False
+        self, broker: Broker | UdpLogin, task: Task, observer: BaseObserver, *, more: bool = False
     ) -> LiveOutcome:
         """Play the run on a broker; with ``more``, devices are told to wait for another run at its end."""
-        from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
-
         folder, plan, server = self.folder, self.plan, self.server
         assert plan is not None
-        async with connected_channel(broker, self._client_id(), notice=observer.notice) as channel:
+        async with self._channel(broker, observer.notice) as channel:
             if not folder.is_run:  # nothing is written before there is a broker
                 new_live_folder(folder.path, plan.config, server)
             return await run_live(folder, plan, task, channel, server=server, observer=observer, more=more)
 
-    async def end_again(self, broker: Broker) -> None:
-        """Tell devices that the run is over, in case its server was killed before it did."""
-        from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+    @asynccontextmanager
+    async def _channel(
+        self, login: Broker | UdpLogin, notice: Callable[[str], None] = lambda _: None
+    ) -> AsyncIterator[Channel]:
+        """Open the channel of the server; each kind loads its own packages."""
+        if isinstance(login, UdpLogin):
+            from slotwise.live.udp.sockets import listening_hub  # noqa: PLC0415
 
-        async with asyncio.timeout(END_TIMEOUT), connected_channel(broker, self._client_id()) as channel:
+            async with listening_hub(login, Topics(self.server.name), self.server.frame_bytes) as hub:
+                notice(f"listening at {login} for {len(login.keys)} enrolled devices")
+                yield hub
+        else:
+            from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+            async with connected_channel(login, self._client_id(), notice=notice) as channel:
+                yield channel
+
+    async def end_again(self, login: Broker | UdpLogin) -> None:
+        """Tell devices that the run is over, in case its server was killed before it did."""
+        async with asyncio.timeout(END_TIMEOUT), self._channel(login) as channel:
             run = str(self.folder.description()["live_run"])
             await publish_end_again(run, channel, Topics(self.server.name), Clock())
 
@@ -203,11 +220,16 @@ class PreparedRun:
 
 def _server(
     options: Mapping[str, Any], broker: BrokerOptions | None, kept: Mapping[str, Any] | None = None
-) -> tuple[Broker | None, ServerConfig]:
+) -> tuple[Broker | UdpLogin | None, ServerConfig]:
     """Return the login and the options of the server, with those it keeps from before."""
     login = (broker or BrokerOptions()).login("server")
     if login is not None and "listen" in options:
         raise ConflictError("listen", "broker", "it is the address of the embedded broker")
+    if "frame_bytes" in options and not isinstance(login, UdpLogin):
+        raise NoEffectError("frame_bytes", options["frame_bytes"], "without a broker of udp://")
     name = channel_name(options.get("name"), login)
     named = {} if name is None else {"name": name}
-    return login, ServerConfig(**{**(kept or {}), **options, **named})
+    server = ServerConfig(**{**(kept or {}), **options, **named})
+    if isinstance(login, UdpLogin) and server.packet_kib > LARGEST_UDP_PACKET:
+        raise InputError("packet_kib", server.packet_kib, f"at most {LARGEST_UDP_PACKET} with udp://")
+    return login, server

@@ -21,6 +21,12 @@ from slotwise.base.errors import ConflictError, InputError, MissingError, UserEr
 from slotwise.base.extras import is_installed, require
 from slotwise.base.files import load_toml
 from slotwise.live.protocol import Topics
+from slotwise.live.transport.udp_login import (
+    UdpLogin,
+    is_udp,
+    parse_udp_address,
+    read_udp_credentials,
+)
 
 PORT = 1883
 DEFAULT_BROKER, DEFAULT_LISTEN = f"mqtt://127.0.0.1:{PORT}", f"127.0.0.1:{PORT}"
@@ -72,7 +78,8 @@ class BrokerOptions:
     """Options that choose the broker and the login.
 
     Attributes:
-        broker: Address of the MQTT broker, mqtt://HOST[:PORT] or mqtts://HOST[:PORT].
+        broker: Address of the MQTT broker, mqtt://HOST[:PORT] or mqtts://HOST[:PORT]; or of a server on UDP,
+            udp://HOST[:PORT], which needs credentials.
         credentials: TOML file with broker, name, user, password, ca, certificate and key, as written by
             slotwise enroll.
         user: User name.
@@ -86,13 +93,15 @@ class BrokerOptions:
     password_file: Path | None = None
     ca: Path | None = None
 
-    def login(self, client: str, default: str | None = None) -> Broker | None:
+    def login(self, client: str, default: str | None = None) -> Broker | UdpLogin | None:
         """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None."""
-        require("aiomqtt", "paho")
         address = self.broker or (None if self.credentials else default)
         given = [name for name in ("user", "password_file", "ca") if getattr(self, name) is not None]
         if given and self.credentials is not None:
             raise ConflictError(given[0], "credentials")
+        if is_udp(address) or self._are_for_udp:
+            return self._udp_login(client)
+        require("aiomqtt", "paho")
         if self.credentials is not None:
             broker = read_credentials(self.credentials)
             if address is not None:  # another of its addresses
@@ -123,10 +132,34 @@ class BrokerOptions:
             raise InputError(option, owner, allowed)
         return broker
 
+    @property
+    def _are_for_udp(self) -> bool:
+        if self.credentials is None:
+            return False
+        address = load_toml(self.credentials, "credentials").get("broker")
+        return isinstance(address, str) and is_udp(address)
+
+    def _udp_login(self, client: str) -> UdpLogin:
+        """Return the login of ``client`` on UDP, which is that of its credentials."""
+        require("cryptography")
+        if self.credentials is None:
+            raise MissingError("credentials", "given with udp://, as slotwise enroll --udp writes them")
+        if not self._are_for_udp:
+            raise InputError("broker", self.broker, "an mqtts:// address: these credentials are for MQTT")
+        login = read_udp_credentials(self.credentials)
+        if self.broker is not None:
+            host, port = parse_udp_address(self.broker)
+            login = replace(login, host=host, port=port)
+        if (login.user or "server") != client:
+            raise InputError("credentials", login.user or "server", f"those of {client}")
+        return login
+
     def warnings(self) -> list[str]:
         """Return what is unsafe about the files: secrets that every user of this machine can read."""
         secrets = [path for path in (self.credentials, self.password_file) if path is not None]
-        if self.credentials is not None and (key := read_credentials(self.credentials).key) is not None:
+        if self._are_for_udp:
+            secrets.append(secrets[0].parent / str(load_toml(secrets[0], "credentials").get("keys", "")))
+        elif self.credentials is not None and (key := read_credentials(self.credentials).key) is not None:
             secrets.append(key)
         return [
             f"{path} can be read by every user of this machine: chmod 600 {path}"
@@ -174,7 +207,7 @@ def public_address_warning(listen: str) -> str | None:
     return f"the embedded broker accepts everyone who reaches {listen}; docs/deployment.md has one with TLS"
 
 
-def channel_name(name: str | None, broker: Broker | None) -> str | None:
+def channel_name(name: str | None, broker: Broker | UdpLogin | None) -> str | None:
     """Return the given name or that of the credentials: the broker silently drops messages of any other."""
     enrolled = None if broker is None else broker.channel
     if name is not None and enrolled is not None and name != enrolled:

@@ -19,8 +19,10 @@ from aiomqtt import Client, MqttError, Will
 
 from slotwise.base.errors import UserError
 from slotwise.live.transport import KEEPALIVE, Arrival, Connected, Message
+from slotwise.live.transport.arrival_queue import ArrivalQueue
 from slotwise.live.transport.broker import Broker
-from slotwise.live.transport.outages import Backoff, Outages, rejection, try_connecting
+from slotwise.live.transport.connecting import rejection, try_connecting
+from slotwise.live.transport.outages import Backoff, Outages
 
 _SILENT_LOGGER = logging.Logger("slotwise.mqtt")  # reconnects are handled here
 _SILENT_LOGGER.setLevel(logging.CRITICAL)  # the library describes every packet otherwise
@@ -29,42 +31,8 @@ SHORT, MANY = 5.0, 5  # so many connections in a row, each of less than so many 
 FAILURE = 0x80  # return codes of a refused subscription begin here
 PUBLISH_TIMEOUT = 600.0  # seconds; a large model takes long on a slow link
 PUBLISH_RETRY = 0.05  # seconds
-MOST_UNREAD = 256 << 20  # bytes of messages that wait to be read
-OBJECT_BYTES = 1 << 10  # of a message and its topic in memory, about
 # Without TCP_NODELAY a grant may wait 40 ms for the acknowledgement of the message before.
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
-
-
-class ArrivalQueue:
-    """Messages that have come in and are not read yet, in order.
-
-    Messages beyond `MOST_UNREAD` bytes are dropped, so that a flood cannot fill the memory: the sender is
-    asked again for what counted, as after a lost connection.
-    """
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[Arrival | UserError] = asyncio.Queue()
-        self._bytes = self.dropped = 0
-
-    def put(self, arrival: Arrival | UserError) -> None:
-        """Add what has come in; a message that is longer than the limit is taken if there is nothing else."""
-        size = _memory_of(arrival)
-        if size and self._bytes and self._bytes + size > MOST_UNREAD:
-            self.dropped += 1
-            return
-        self._bytes += size
-        self._queue.put_nowait(arrival)
-
-    async def get(self) -> Arrival | UserError:
-        """Wait for the next one."""
-        arrival = await self._queue.get()
-        self._bytes -= _memory_of(arrival)
-        return arrival
-
-
-def _memory_of(arrival: Arrival | UserError) -> int:
-    """Return the bytes of a message in memory; 0 for anything else, which is never dropped."""
-    return len(arrival.payload) + OBJECT_BYTES if isinstance(arrival, Message) else 0
 
 
 class MqttChannel:

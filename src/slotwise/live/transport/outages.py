@@ -1,21 +1,11 @@
-"""Brokers that are lost or refuse a client: first connection, pauses between attempts, what is reported."""
+"""Connections that are lost: what is reported, and pauses between attempts."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
-import logging
 import os
 import secrets
-import ssl
-import time
 from collections.abc import Callable
-from typing import Any
-
-from aiomqtt import Client, MqttCodeError, MqttError
-
-from slotwise.base.errors import UserError
-from slotwise.live.transport.broker import Broker
 
 FIRST = 0.5  # seconds before the first retry, at most
 LONGEST = 30.0
@@ -24,7 +14,6 @@ LONGEST = 30.0
 LONGEST_REFUSED = 2.0
 STEADY = 5.0  # seconds; after a connection that has lasted as long, waiting begins anew
 _RANDOM_STEPS = 1 << 20
-REJECTED = (4, 5, 134, 135)  # wrong user or password, not authorised; in MQTT 3.1.1 and in paho
 
 
 class Outages:
@@ -74,78 +63,3 @@ class Backoff:
         longest = min(FIRST * 2.0 ** min(self._failures, 30), LONGEST_REFUSED if refused else LONGEST)
         self._failures += 1
         return longest * (1 - secrets.randbelow(_RANDOM_STEPS) / (2 * _RANDOM_STEPS))
-
-
-class _FirstError(logging.Handler):
-    """The first error that the MQTT library logs and reports nowhere else.
-
-    A broker that rejects a certificate closes the connection; without this it would look like a broker that
-    does not answer.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self._loop = asyncio.get_running_loop()
-        self.text: asyncio.Future[str] = self._loop.create_future()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._loop.call_soon_threadsafe(self._keep, record.getMessage())  # may be called from any thread
-
-    def _keep(self, text: str) -> None:
-        if not self.text.done():
-            self.text.set_result(text)
-
-
-async def try_connecting(
-    make_client: Callable[..., Client], broker: Broker, timeout: float, notice: Callable[[str], None]
-) -> None:
-    """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds."""
-    until, backoff = time.monotonic() + timeout, Backoff()
-    while True:
-        # A new logger for each attempt: its error must not be one of an earlier attempt.
-        first_error, logger = _FirstError(), logging.Logger("slotwise.mqtt")
-        logger.addHandler(first_error)
-        client = make_client(logger=logger)
-        entering = asyncio.ensure_future(client.__aenter__())
-        outcomes: set[asyncio.Future[Any]] = {entering, first_error.text}
-        try:
-            await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
-            if not entering.done():
-                # After such an error the library would wait for its own timeout.
-                entering.cancel()
-                raise MqttError(first_error.text.result())
-            await entering
-            await client.__aexit__(None, None, None)
-        except (MqttError, ssl.SSLError) as error:
-            why, late = rejection(error, broker), time.monotonic() >= until
-            # A connection that ends in the handshake may have been cut: only an alert is surely a rejection.
-            if why is not None and (late or not _may_be_cut(error)):
-                raise UserError(f"{broker}: {why}") from None
-            if late:
-                raise UserError(f"cannot reach a broker at {broker} ({error})") from None
-            notice(f"waiting for the broker at {broker} ({error})")
-            pause = min(backoff.next(error, 0.0), max(0.0, until - time.monotonic()))
-        else:
-            return
-        await asyncio.sleep(pause)
-
-
-def _may_be_cut(error: Exception) -> bool:
-    """Return whether the connection has ended without a word in the middle of a handshake."""
-    return "EOF occurred" in str(error)
-
-
-def rejection(error: Exception, broker: Broker) -> str | None:
-    """Describe why broker or client reject each other; None if the connection only failed."""
-    text = str(error)
-    if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in REJECTED:
-        return f"broker rejected the login: {error.rc}"
-    # With TLS 1.3 a client is connected before the broker has checked its certificate. The refusal comes
-    # afterwards, as an alert or only as the end of the connection.
-    alert_lost = broker.certificate is not None and _may_be_cut(error)
-    if "_ALERT_" in text or alert_lost:
-        return f"broker rejected this client's certificate, or that it has none ({text})"
-    if "certificate" in text.lower():
-        trusted = "the system's" if broker.ca is None else f"those in {broker.ca}"
-        return f"certificate of the broker is not trusted ({text}); trusted are {trusted}"
-    return None

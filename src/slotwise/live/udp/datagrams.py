@@ -1,0 +1,150 @@
+"""What is in a datagram; docs/udp.md specifies it. All numbers are unsigned and little-endian.
+
+Every datagram begins with its kind and the number of the device. Parsers return None for anything that is
+not exactly of their form, so garbage costs one comparison.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+RANDOM_BYTES: Final = 16
+TAG_BYTES: Final = 16  # of ChaCha20-Poly1305
+HELLO: Final = 0x51
+WELCOME: Final = 0x52
+SEALED: Final = 0x53
+UNKNOWN: Final = 0x54  # the server has no session with this device
+VERSION: Final = 1
+_HEADER = struct.Struct("<BH")
+_HELLO = struct.Struct(f"<BHB{RANDOM_BYTES}s")
+_WELCOME = struct.Struct(f"<BHBH{RANDOM_BYTES}s{RANDOM_BYTES}s")  # version, bytes of a frame, both randoms
+HEADER_BYTES: Final = _HEADER.size
+SEALED_BYTES: Final = HEADER_BYTES + 8 + TAG_BYTES  # of a sealed datagram that are not content
+
+# Sealed content: its kind, then what follows here.
+PIECE: Final = 1
+RECEIVED: Final = 2
+PING: Final = 3
+PONG: Final = 4
+BYE: Final = 5
+_PIECE = struct.Struct("<BIIIH")  # kind, message, number, pieces, question
+_RECEIVED = struct.Struct("<BIHI")  # kind, message, question, first missing piece; then a bitmap from it on
+PIECE_BYTES: Final = SEALED_BYTES + _PIECE.size  # of a datagram with a piece that are not the piece
+WINDOW: Final = 128  # pieces under way
+BITMAP_BYTES: Final = WINDOW // 8
+SMALLEST_DATAGRAM: Final = 128  # bytes, of which a piece has 86
+LARGEST_MESSAGE: Final = 4 << 20  # bytes
+LARGEST_DATAGRAM: Final = 1472  # bytes that no Ethernet fragments
+
+
+class Hello(NamedTuple):
+    """A device's first datagram; ``said`` is what its tag proves."""
+
+    device: int
+    client_random: bytes
+    said: bytes
+    tag: bytes
+
+
+class Welcome(NamedTuple):
+    """The server's answer to a hello."""
+
+    device: int
+    frame_bytes: int
+    client_random: bytes
+    server_random: bytes
+    said: bytes
+    tag: bytes
+
+
+class Piece(NamedTuple):
+    """Piece ``number`` of the ``pieces`` of a message; a ``question`` that is not 0 wants an answer."""
+
+    message: int
+    number: int
+    pieces: int
+    question: int
+    data: bytes
+
+
+class Received(NamedTuple):
+    """What a receiver has of a message: all pieces before ``base``, and those of the bitmap from it on."""
+
+    message: int
+    question: int
+    base: int
+    bitmap: int = 0
+
+    def has(self, number: int) -> bool:
+        """Return whether a piece has been received."""
+        return number < self.base or bool(self.bitmap >> (number - self.base) & 1)
+
+
+def header(kind: int, device: int) -> bytes:
+    """Return the first bytes of a datagram."""
+    return _HEADER.pack(kind, device)
+
+
+def kind_and_device(datagram: bytes) -> tuple[int, int] | None:
+    """Return the first two fields; None if they are not there."""
+    if len(datagram) < HEADER_BYTES:
+        return None
+    kind, device = _HEADER.unpack_from(datagram)
+    return kind, device
+
+
+def hello_said(device: int, client_random: bytes) -> bytes:
+    """Return what a hello says."""
+    return _HELLO.pack(HELLO, device, VERSION, client_random)
+
+
+def parse_hello(datagram: bytes) -> Hello | None:
+    """Return a hello of this version."""
+    if len(datagram) != _HELLO.size + TAG_BYTES:
+        return None
+    kind, device, version, client_random = _HELLO.unpack_from(datagram)
+    if (kind, version) != (HELLO, VERSION):
+        return None
+    return Hello(device, client_random, datagram[: _HELLO.size], datagram[_HELLO.size :])
+
+
+def welcome_said(device: int, frame_bytes: int, client_random: bytes, server_random: bytes) -> bytes:
+    """Return what a welcome says."""
+    return _WELCOME.pack(WELCOME, device, VERSION, frame_bytes, client_random, server_random)
+
+
+def parse_welcome(datagram: bytes) -> Welcome | None:
+    """Return a welcome of this version."""
+    if len(datagram) != _WELCOME.size + TAG_BYTES:
+        return None
+    kind, device, version, frame_bytes, client_random, server_random = _WELCOME.unpack_from(datagram)
+    usable = SMALLEST_DATAGRAM <= frame_bytes <= LARGEST_DATAGRAM
+    if (kind, version) != (WELCOME, VERSION) or not usable:
+        return None
+    said, tag = datagram[: _WELCOME.size], datagram[_WELCOME.size :]
+    return Welcome(device, frame_bytes, client_random, server_random, said, tag)
+
+
+def encode_piece(piece: Piece) -> bytes:
+    """Return the content of a frame with a piece."""
+    return _PIECE.pack(PIECE, *piece[:-1]) + piece.data
+
+
+def encode_received(received: Received) -> bytes:
+    """Return the content of a frame that acknowledges pieces."""
+    bitmap = received.bitmap.to_bytes(BITMAP_BYTES, "little").rstrip(b"\0")
+    return _RECEIVED.pack(RECEIVED, *received[:-1]) + bitmap
+
+
+def decode_content(content: bytes) -> Piece | Received | int | None:
+    """Return what a sealed frame says: a piece, an acknowledgement, or its kind if that is all."""
+    if len(content) == 1 and content[0] in (PING, PONG, BYE):
+        return content[0]
+    if len(content) >= _PIECE.size and content[0] == PIECE:
+        piece = Piece._make((*_PIECE.unpack_from(content)[1:], content[_PIECE.size :]))
+        return piece if piece.number < piece.pieces else None
+    if _RECEIVED.size <= len(content) <= _RECEIVED.size + BITMAP_BYTES and content[0] == RECEIVED:
+        bitmap = int.from_bytes(content[_RECEIVED.size :], "little")
+        return Received._make((*_RECEIVED.unpack_from(content)[1:], bitmap))
+    return None

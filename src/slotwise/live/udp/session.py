@@ -1,0 +1,206 @@
+"""Session: messages in order between two peers, in sealed frames that may be lost, doubled or reordered.
+
+There is no clock and no socket here: datagrams go in, datagrams come out, and the caller says what time it
+is. One message is under way at a time, in pieces that fill a frame each. The last of the pieces that are sent
+at once asks what has come; the answer is a bitmap, and what is missing is sent again. If no answer comes, one
+piece is repeated after a time that doubles.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from slotwise.live.udp.datagrams import (
+    BYE,
+    HEADER_BYTES,
+    LARGEST_MESSAGE,
+    PIECE_BYTES,
+    PING,
+    PONG,
+    SEALED,
+    WINDOW,
+    Piece,
+    Received,
+    decode_content,
+    encode_piece,
+    encode_received,
+    header,
+)
+from slotwise.live.udp.sealing import Opener, Sealer
+
+MOST_QUESTIONS = (1 << 16) - 1  # numbers of questions begin again at 1 afterwards
+FIRST_PAUSE, SHORTEST_PAUSE, LONGEST_PAUSE = 0.25, 0.02, 1.0  # seconds without an answer before a repetition
+
+
+class Taken(NamedTuple):
+    """What follows from a datagram: messages that are complete, and datagrams to send."""
+
+    messages: list[bytes]
+    datagrams: list[bytes]
+
+
+class Session:
+    """One end of a session.
+
+    Attributes:
+        heard: When the last frame of the peer came.
+        spoken: When the last frame was sent.
+        over: Whether the peer has said that it leaves.
+        acknowledged: Messages that the peer has acknowledged.
+        queued: Bytes of messages that are not acknowledged yet.
+    """
+
+    def __init__(self, device: int, sealer: Sealer, opener: Opener, frame_bytes: int, now: float) -> None:
+        self._header, self._sealer, self._opener = header(SEALED, device), sealer, opener
+        piece_bytes = frame_bytes - PIECE_BYTES
+        self._incoming, self._piece_bytes = _Incoming(piece_bytes), piece_bytes
+        self._queue: deque[bytes] = deque()
+        self._outgoing: _Outgoing | None = None
+        self._question, self._asked = 0, now
+        self._pause, self._round_trip = FIRST_PAUSE, 0.0
+        self.heard = self.spoken = now
+        self.over, self.acknowledged, self.queued = False, 0, 0
+
+    @property
+    def replayed(self) -> int:
+        """Frames that came again."""
+        return self._opener.replayed
+
+    def post(self, message: bytes) -> int:
+        """Add a message to those that wait; return how many have been acknowledged once it is."""
+        self._queue.append(message)
+        self.queued += len(message)
+        return self.acknowledged + len(self._queue) + (self._outgoing is not None)
+
+    def bye(self, now: float) -> bytes:
+        """Return the datagram that ends the session."""
+        return self._seal(bytes([BYE]), now)
+
+    def ping(self, now: float) -> bytes:
+        """Return a datagram that the peer answers."""
+        return self._seal(bytes([PING]), now)
+
+    @property
+    def next_due(self) -> float | None:
+        """When `due` has something to send; None if nothing waits."""
+        if self._outgoing is None:
+            return 0.0 if self._queue else None
+        return self._asked + self._pause
+
+    def due(self, now: float) -> list[bytes]:
+        """Return the datagrams to send now: those of the next message, or one that is repeated."""
+        one = self._outgoing
+        if one is None:
+            if not self._queue:
+                return []
+            one = self._outgoing = _Outgoing(self.acknowledged, self._queue.popleft(), self._piece_bytes)
+            return self._send(one, one.missing(Received(one.number, 0, 0)), now)
+        if now < self._asked + self._pause:
+            return []
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        return self._send(one, [one.base], now)
+
+    def take(self, datagram: bytes, now: float) -> Taken | None:
+        """Take a datagram; None if it is not one of the peer's, or came before."""
+        content = self._opener.open(datagram, HEADER_BYTES)
+        if content is None:
+            return None
+        self.heard = now
+        said = decode_content(content)
+        if isinstance(said, Piece):
+            message, received = self._incoming.add(said)
+            answers = [] if received is None else [self._seal(encode_received(received), now)]
+            return Taken([] if message is None else [message], answers)
+        if isinstance(said, Received):
+            return Taken([], self._take_answer(said, now))
+        if said == PING:
+            return Taken([], [self._seal(bytes([PONG]), now)])
+        self.over = self.over or said == BYE
+        return Taken([], [])
+
+    def _take_answer(self, received: Received, now: float) -> list[bytes]:
+        one = self._outgoing
+        if one is None or received.message != one.number:
+            return []
+        wanted = one.missing(received)
+        latest = received.question == self._question
+        if latest:
+            measured = now - self._asked
+            self._round_trip += (measured - self._round_trip) / (8 if self._round_trip else 1)
+            self._pause = min(max(2 * self._round_trip, SHORTEST_PAUSE), LONGEST_PAUSE)
+        if one.base < one.pieces:
+            # An earlier question was answered late: the answer to the latest one will come, too.
+            return self._send(one, wanted, now) if latest else []
+        self.queued -= one.length
+        self._outgoing, self.acknowledged = None, self.acknowledged + 1
+        return self.due(now)
+
+    def _send(self, one: _Outgoing, numbers: list[int], now: float) -> list[bytes]:
+        """Return the datagrams of some pieces, of which the last one asks for an answer."""
+        self._question, self._asked = self._question % MOST_QUESTIONS + 1, now
+        asking = [0] * (len(numbers) - 1) + [self._question]
+        pieces = (one.piece(number, question) for number, question in zip(numbers, asking, strict=True))
+        return [self._seal(encode_piece(piece), now) for piece in pieces]
+
+    def _seal(self, content: bytes, now: float) -> bytes:
+        self.spoken = now
+        return self._sealer.seal(self._header, content)
+
+
+class _Outgoing:
+    """The message under way; pieces before ``base`` are acknowledged."""
+
+    def __init__(self, number: int, message: bytes, piece_bytes: int) -> None:
+        self.number, self._message, self._size = number, message, piece_bytes
+        self.length = len(message)
+        self.pieces = max(1, -(-self.length // piece_bytes))
+        self.base = 0
+
+    def piece(self, number: int, question: int) -> Piece:
+        data = self._message[number * self._size : (number + 1) * self._size]
+        return Piece(self.number, number, self.pieces, question, data)
+
+    def missing(self, received: Received) -> list[int]:
+        """Take an acknowledgement; return the pieces to send now: those that are lost, and the next ones."""
+        self.base = max(self.base, min(received.base, self.pieces))
+        end = min(self.base + WINDOW, self.pieces)
+        return [number for number in range(self.base, end) if not received.has(number)]
+
+
+class _Incoming:
+    """The message that is coming in: at most `LARGEST_MESSAGE` bytes, whatever the peer sends."""
+
+    def __init__(self, piece_bytes: int) -> None:
+        self._piece_bytes, self._most = piece_bytes, -(-LARGEST_MESSAGE // piece_bytes)
+        self._number = 0
+        self._total, self._base = 0, 0
+        self._pieces: dict[int, bytes] = {}
+
+    def add(self, piece: Piece) -> tuple[bytes | None, Received | None]:
+        """Add a piece; return the message if it is complete, and what to answer."""
+        if piece.message < self._number:  # the answer was lost
+            return None, self._answer(piece, piece.pieces)
+        total = self._total or piece.pieces
+        if piece.message > self._number or piece.pieces != total or total > self._most:
+            return None, None
+        if len(piece.data) > self._piece_bytes:
+            return None, None
+        self._total = total
+        if self._base <= piece.number < self._base + WINDOW:
+            self._pieces.setdefault(piece.number, piece.data)
+        while self._base in self._pieces:
+            self._base += 1
+        if self._base < total:
+            return None, self._answer(piece, self._base)
+        message = b"".join(self._pieces[number] for number in range(total))
+        self._number, self._total, self._base, self._pieces = self._number + 1, 0, 0, {}
+        # Always, also unasked: the sender has nothing more to send of this message.
+        return message, Received(piece.message, piece.question, total)
+
+    def _answer(self, piece: Piece, base: int) -> Received | None:
+        if not piece.question:
+            return None
+        ahead = (n - base for n in range(base, base + WINDOW) if n in self._pieces)
+        bitmap = sum(1 << n for n in ahead) if piece.message == self._number else 0
+        return Received(piece.message, piece.question, base, bitmap)
