@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario
+from slotwise.base.random_streams import chance
 from slotwise.fleet import Absence, Fleet
-from slotwise.fleet.fleet import chance
 
 
 def fleet(**options: Any) -> Fleet:
@@ -102,7 +102,7 @@ def test_absences_are_kept_in_order_and_split_no_slot() -> None:
         fleet(absences=[(1, 5), (1, 20, 30)])
     given_so = [(2, 9, 12), (1, 5), (2, 0, 3)]
     assert fleet(absences=given_so).absences == (Absence(2, 0, 3), Absence(1, 5), Absence(2, 9, 12))
-    assert fleet(absences=given_so).absences_of[2] == [Absence(2, 0, 3), Absence(2, 9, 12)]
+    assert fleet(absences=given_so).absence_table.by_device[2] == [Absence(2, 0, 3), Absence(2, 9, 12)]
     assert fleet(absences=given_so).absent_at_first == {2}
     leaving = fleet(absences=[(1, 5, 8)])
     spans = [(2, 5), (5, 9), (4, 6), (2, 9)]

@@ -8,8 +8,7 @@ from math import log10, sqrt
 import numpy as np
 import pytest
 
-from slotwise.base.random_streams import SchedulePurpose, device_states, mixed_all, units
-from slotwise.fleet.fleet import chance
+from slotwise.base.random_streams import SchedulePurpose, chance, device_states, mixed_all, units
 from slotwise.radio import Nakagami, NoFading, Rayleigh, Rician
 
 DRAWS = 400_000

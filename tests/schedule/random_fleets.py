@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, Timeline, simulate
+from slotwise.base.random_streams import chance
 from slotwise.fleet import Absence, Fleet
-from slotwise.fleet.fleet import chance
 from slotwise.schedule import (
     Asynchronous,
     Delivery,

@@ -16,6 +16,8 @@ SCENARIO = Scenario(devices=3, group_size=1, compute_slots=2, deadline=100)
 UNEQUAL = Fleet(compute_slots=(2, 3, 4), link_slots=(1, 1, 1))
 SAID = Fleet(compute_slots=(2, 2, 2), link_slots=(1, 1, 1), retransmission="at-once", seed=7)
 ABSENT = replace(UNEQUAL, absences=(Absence(1, 5),))
+MANY = replace(SCENARIO, devices=64)
+MANY_ABSENT = Fleet(compute_slots=(2,) * 64, link_slots=(1,) * 64, absences=(Absence(1, 5),))
 FADING = FadingLink(devices=3)
 SUB_CHANNELS = replace(SCENARIO, sub_channels=2)
 CHANGES = replace(SCENARIO, group_size_changes=((20, 2),))
@@ -36,6 +38,8 @@ CHANGES = replace(SCENARIO, group_size_changes=((20, 2),))
         (Simulator.ONE_AT_A_TIME, IntentionalDelay(delay=1), {"fleet": UNEQUAL}),
         (Simulator.EVENTS, Asynchronous(), {"fleet": UNEQUAL, "scenario": SUB_CHANNELS}),
         (Simulator.EVENTS, Asynchronous(), {"fleet": ABSENT}),
+        (Simulator.PRESENCE, Asynchronous(), {"fleet": MANY_ABSENT, "scenario": MANY}),
+        (Simulator.EVENTS, Asynchronous(selection=round_robin), {"fleet": MANY_ABSENT, "scenario": MANY}),
         (Simulator.FADING, Asynchronous(selection=best_channel), {"link": FADING, "fleet": UNEQUAL}),
         (Simulator.FADING, IntentionalDelay(delay=1, selection=proportional_fair), {"link": FADING}),
         (Simulator.EVENTS, IntentionalDelay(delay=1, selection=largest_age), {"link": FADING}),

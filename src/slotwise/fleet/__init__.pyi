@@ -1,3 +1,4 @@
+from slotwise.fleet.absences import Absence as Absence
 from slotwise.fleet.battery import Batteries as Batteries
 from slotwise.fleet.devices import Devices as Devices
 from slotwise.fleet.devices import DrawnSpeeds as DrawnSpeeds
@@ -20,7 +21,6 @@ from slotwise.fleet.devices import OwnedSlots as OwnedSlots
 from slotwise.fleet.devices import PeriodicWindows as PeriodicWindows
 from slotwise.fleet.devices import RandomAbsences as RandomAbsences
 from slotwise.fleet.devices import RecordedHarvest as RecordedHarvest
-from slotwise.fleet.fleet import Absence as Absence
 from slotwise.fleet.fleet import Fleet as Fleet
 from slotwise.fleet.fleet import Retransmission as Retransmission
 from slotwise.fleet.slotframe import OwnedSlot as OwnedSlot

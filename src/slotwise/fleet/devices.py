@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 from slotwise.base.errors import ConflictError, InputError, NoEffectError
+from slotwise.fleet.absences import Absence
 from slotwise.fleet.battery import MOST_HARVEST, MOST_JOULES, Batteries
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
-from slotwise.fleet.fleet import Absence, Fleet, Retransmission
+from slotwise.fleet.fleet import Fleet, Retransmission
 from slotwise.fleet.slotframe import MOST_FRAME_SLOTS, OwnedSlot, Slotframe
 from slotwise.fleet.windows import Window, Windows
 from slotwise.options import Either, NoFlag, Range, declared, flat
@@ -185,7 +186,7 @@ class ListedAbsences(_Part):
         super().__post_init__()
         object.__setattr__(self, "absences", tuple(map(_absence, self.absences)))
 
-    def absences_in(self, scenario: Scenario, seed: int) -> tuple[Absence, ...]:  # noqa: ARG002
+    def absences_in(self, scenario: Scenario, seed: int) -> Sequence[Absence]:  # noqa: ARG002
         """Return the absences as they are listed."""
         return tuple(Absence(*absence) for absence in self.absences)
 
@@ -203,7 +204,7 @@ class RandomAbsences(_Part):
     mean_present: Annotated[float, Range(least=1)]
     mean_away: Annotated[float, Range(least=1)]
 
-    def absences_in(self, scenario: Scenario, seed: int) -> tuple[Absence, ...]:
+    def absences_in(self, scenario: Scenario, seed: int) -> Sequence[Absence]:
         """Return all absences until the deadline."""
         if scenario.deadline is None:
             raise InputError("mean_present", self.mean_present, "omitted if there is no deadline")

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from math import ceil, exp, inf, log1p
-from operator import itemgetter
+from math import exp, inf, log1p
 from statistics import NormalDist
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slotwise.base.errors import InputError
-from slotwise.base.random_streams import SchedulePurpose, chance, device_states, mixed_all, units
-from slotwise.fleet.fleet import Absence
+from slotwise.base.random_streams import Floats, SchedulePurpose, chance, device_states, mixed_all, units
+from slotwise.fleet.absences import Absences
 from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
 from slotwise.options.option_text import read_number, read_whole_number
 
@@ -27,6 +29,8 @@ Quantity = Literal["compute", "link"]
 _PRESENT, _AWAY = SchedulePurpose.PRESENCE, SchedulePurpose.ABSENCE
 _QUANTITIES = {"compute": SchedulePurpose.COMPUTE_SLOTS, "link": SchedulePurpose.LINK_SLOTS}
 MOST_ABSENCES = 1_000_000
+_Slots = NDArray[np.int64]
+_CLOSE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ def distribution_from(parameter: str, text: str) -> Distribution:
 
 def random_absences(
     devices: int, horizon: int, *, mean_present: float, mean_away: float, seed: int = 0
-) -> tuple[Absence, ...]:
+) -> Absences:
     """Draw absences: every device is present and absent in turns of geometric length, with the given means.
 
     All are present at slot 0. A longer ``horizon`` only adds absences.
@@ -151,20 +155,21 @@ def random_absences(
         raise InputError("mean_present", mean_present, allowed)
     # Keyed by the number of the absence: neither other devices nor the horizon change the draws.
     states = [device_states(seed, purpose, devices) for purpose in (_PRESENT, _AWAY)]
-    stays, returns = _log_share_left(mean_present), _log_share_left(mean_away)
-    slots, under_way, absences = [0] * devices, list(range(devices)), list[Absence]()
+    shares, parts = (_log_share_left(mean_present), _log_share_left(mean_away)), list[_Slots]()
+    place, slots = np.arange(devices), np.zeros(devices, dtype=np.int64)
     for number in count():
-        present, away = (units(mixed_all(state, number)).tolist() for state in states)
-        for place in under_way:
-            leaves = slots[place] + _turn(stays, present[place])
-            slots[place] = slot = leaves + _turn(returns, away[place])
-            if leaves < horizon:
-                absences.append(Absence(place + 1, leaves, slot if slot <= LARGEST else None))
+        turns = [
+            _turns(share, units(mixed_all(state[place], number)))
+            for share, state in zip(shares, states, strict=True)
+        ]
+        leaves = slots + turns[0]
+        slots = leaves + turns[1]
+        parts.append(np.stack([place + 1, leaves, slots])[:, leaves < horizon])
         # Nobody leaves again who has come back after the horizon.
-        under_way = [place for place in under_way if slots[place] < horizon]
-        if not under_way:
+        place, slots = place[slots < horizon], slots[slots < horizon]
+        if not len(place):
             break
-    return tuple(sorted(absences, key=itemgetter(1, 0)))
+    return Absences.drawn(*np.concatenate(parts, axis=1))
 
 
 def _log_share_left(mean: float) -> float:
@@ -173,7 +178,11 @@ def _log_share_left(mean: float) -> float:
     return -inf if mean == 1 else log1p(-1 / min(mean, 1e300))
 
 
-def _turn(log_share_left: float, number: float) -> int:
-    """Return the slots at ``number`` in [0, 1) of a geometric distribution, which is memoryless."""
+def _turns(log_share_left: float, numbers: Floats) -> _Slots:
+    """Return the slots at numbers in [0, 1) of a geometric distribution, which is memoryless."""
     # Beyond the horizon all turns are alike, and larger numbers would become infinite.
-    return max(1, ceil(min(log1p(-number) / log_share_left, 2.0 * LARGEST)))
+    slots = np.minimum(np.log1p(-numbers) / log_share_left, 2.0 * LARGEST)
+    # numpy's logarithm depends on the processor in its last bit: near a whole number the exact one decides.
+    for place in np.flatnonzero(np.abs(slots - np.rint(slots)) <= _CLOSE * slots).tolist():
+        slots[place] = min(log1p(-numbers[place]) / log_share_left, 2.0 * LARGEST)
+    return np.maximum(1, np.ceil(slots)).astype(np.int64)

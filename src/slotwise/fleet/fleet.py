@@ -8,37 +8,27 @@ questions, and running it again gives it again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import count, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.base.random_streams import SchedulePurpose, chance, chances
+from slotwise.fleet.absences import Absence, Absences
 from slotwise.fleet.battery import Batteries
 from slotwise.fleet.slotframe import reach_from
 from slotwise.fleet.windows import Reach
-from slotwise.options.checks import LARGEST, LARGEST_SEED, whole
+from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.scenario import Scenario
 
 Retransmission = Literal["next-turn", "at-once", "erasure"]
+_NO_ABSENCES = Absences.of((), 0)
 _AT_ONCE = 64  # random numbers of one purpose and device that are drawn at once
-
-
-class Absence(NamedTuple):
-    """An absence from slot ``leaves`` until slot ``returns``; for good if that is None.
-
-    A device that joins late is absent from slot 0 on.
-    """
-
-    device: int
-    leaves: int
-    returns: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +55,7 @@ class Fleet:
     jitter: float = 0.0
     uplink_loss: float = 0.0
     retransmission: Retransmission = "next-turn"
-    absences: tuple[Absence, ...] = ()
+    absences: Sequence[Absence] = ()
     seed: int = 0
     device_uplink_loss: tuple[float, ...] = ()
     batteries: Batteries | None = None
@@ -99,7 +89,7 @@ class Fleet:
             self.windows.check(self.devices)
             if self.batteries is not None:
                 raise ConflictError("windows", "batteries", "energy and windows are not simulated together")
-        object.__setattr__(self, "absences", _checked_absences(self.absences, self.devices))
+        object.__setattr__(self, "absences", Absences.of(self.absences, self.devices))
 
     def _checked_losses(self) -> tuple[float, ...]:
         losses = _listed("device_uplink_loss", self.device_uplink_loss)
@@ -251,31 +241,26 @@ class Fleet:
 
     def departure(self, device: int, slot: int, end: int) -> int:
         """Return the slot in which the device leaves after ``slot``, or ``end`` if that comes first."""
-        leaves = self._departures.get(device, ())
+        leaves = self.absence_table.departures.get(device, ())
         following = bisect_right(leaves, slot)
         return min(end, leaves[following]) if following < len(leaves) else end
 
-    @cached_property
-    def absences_of(self) -> Mapping[int, Sequence[Absence]]:
-        """The absences by device, in order of time."""
-        found: defaultdict[int, list[Absence]] = defaultdict(list)
-        for absence in self.absences:
-            found[absence.device].append(absence)
-        return dict(found)
-
-    @cached_property
-    def _departures(self) -> Mapping[int, Sequence[int]]:
-        return {n: [absence.leaves for absence in absences] for n, absences in self.absences_of.items()}
+    @property
+    def absence_table(self) -> Absences:
+        """The absences, as columns and by device."""
+        return cast("Absences", self.absences) if self.absences else _NO_ABSENCES
 
     @property
     def absent_at_first(self) -> frozenset[int]:
         """The devices that are absent in slot 0."""
-        return frozenset(absence.device for absence in self.absences if absence.leaves == 0)
+        device, leaves, _ = self.absence_table.columns
+        return frozenset(device[leaves == 0].tolist())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, for JSON."""
         lists = {"compute_slots": list(self.compute_slots), "link_slots": list(self.link_slots)}
-        table = asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
+        rows = {"absences": [absence._asdict() for absence in self.absences]}
+        table = asdict(replace(self, absences=())) | lists | rows
         table["batteries"] = None if self.batteries is None else self.batteries.as_dict()
         table["windows"] = None if self.windows is None else self.windows.as_dict()
         beyond = {"device_uplink_loss": (), "batteries": None, "compute_changes": (), "windows": None}
@@ -319,32 +304,3 @@ def _all_chances(*key: int) -> Iterator[float]:
     """Yield ``chance(*key, number)`` of the numbers 0, 1, …; many are drawn at once."""
     for first in count(0, _AT_ONCE):
         yield from chances(key, np.arange(first, first + _AT_ONCE, dtype=np.uint64)).tolist()
-
-
-def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:
-    """Return absences in order of time; a device must be present for a slot between two of them."""
-    until: dict[int, int | None] = {}
-    ordered = sorted((_checked_absence(*absence) for absence in absences), key=itemgetter(1, 0))
-    for device, leaves, returns in ordered:
-        if device > devices:
-            raise InputError("absences", f"device {device}", f"devices from 1 to {devices}")
-        # A slot in between keeps Left and Joined of a device apart: events of one slot have no order.
-        before = until.get(device, -1)
-        if before is None or leaves <= before:
-            allowed = "one after another for each device, with a slot in between"
-            raise InputError("absences", f"device {device}, slots {leaves} to {returns}", allowed)
-        until[device] = returns
-    return tuple(ordered)
-
-
-def _checked_absence(device: int, leaves: int, returns: int | None = None) -> Absence:
-    plain = type(device) is type(leaves) is type(returns) is int  # most are, and there may be a million
-    if plain and 1 <= device <= LARGEST and 0 <= leaves < cast("int", returns) <= LARGEST:
-        return Absence(device, leaves, returns)
-    try:
-        device, leaves = whole("device", device), whole("leaves", leaves, smallest=0)
-        until = None if returns is None else whole("returns", returns, smallest=leaves + 1)
-        return Absence(device, leaves, until)
-    except InputError as error:
-        absence = [device, leaves] if returns is None else [device, leaves, returns]
-        raise InputError("absences", absence, f"such that {error.parameter} is {error.allowed}") from None

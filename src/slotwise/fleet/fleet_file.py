@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from slotwise.base.errors import InputError, UserError
+from slotwise.fleet.absences import Absence
 from slotwise.fleet.csv_rows import CsvTable, Row, read_table
 from slotwise.fleet.devices import (
     EVERY_SPEED,
@@ -24,7 +25,7 @@ from slotwise.fleet.devices import (
     ListedUplinks,
     RandomAbsences,
 )
-from slotwise.fleet.fleet import Absence, Fleet
+from slotwise.fleet.fleet import Fleet
 from slotwise.options import FileName, Shorthand, declared, is_given
 from slotwise.options.checks import whole
 

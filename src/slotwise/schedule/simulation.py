@@ -21,6 +21,7 @@ from slotwise.schedule.link import BlockLink, FleetLink, Link
 from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policies import POLICY, IntentionalDelay, Participation, ready_policy
 from slotwise.schedule.policy import Batched, Delay, Policy, bound_delivery
+from slotwise.schedule.presence_simulator import presence_timeline
 from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.selections import best_channel
 from slotwise.schedule.simulators import Simulator, refuse_too_many_blocks, simulator_of
@@ -114,6 +115,8 @@ def _simulated(
         return just_in_time_timeline(scenario, cast("IntentionalDelay", policy), fleet, rounds)
     if simulator is Simulator.ONE_AT_A_TIME:
         return one_at_a_time(scenario, policy, fleet, rounds)
+    if simulator is Simulator.PRESENCE:
+        return presence_timeline(scenario, policy, fleet, rounds)
     timeline = None
     if simulator is Simulator.FADING:
         timeline = fading_timeline(scenario, policy, fleet, rounds, cast("BlockLink", link))

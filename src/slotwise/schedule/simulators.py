@@ -5,6 +5,7 @@ All make the same timelines as the Scheduler driven event by event; the others a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from importlib.util import find_spec
 
@@ -13,7 +14,7 @@ from slotwise.fleet import Fleet
 from slotwise.fleet.devices import refuse_too_many_devices
 from slotwise.options.checks import LARGEST
 from slotwise.scenario import Scenario
-from slotwise.schedule.link import FleetLink, Link, has_blocks
+from slotwise.schedule.link import FEW, FleetLink, Link, has_blocks
 from slotwise.schedule.policy import Policy
 from slotwise.schedule.selections import Selection, best_channel, proportional_fair
 
@@ -32,6 +33,7 @@ class Simulator(Enum):
     BATCHES = "queue of batches"  # equal devices in turn: `batches`; closed forms hold for them
     JUST_IN_TIME = "just in time"  # the asynchronous schedule, with later models: `just_in_time`
     ONE_AT_A_TIME = "one at a time"  # unequal devices in turn, on one channel: `one_at_a_time`
+    PRESENCE = "presence kernel"  # the same with absences: `presence_simulator`
     FADING = "fading kernel"  # asynchronous over fading links: `fading_simulator`
     EVENTS = "events"  # everything else: `events`
 
@@ -46,6 +48,9 @@ def simulator_of(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -
     # Without faults the plan of just-in-time delivery is what happens.
     if policy.wait == "auto" and fleet.is_foreseeable:
         return Simulator.JUST_IN_TIME
+    if fleet.absences and fleet.devices >= FEW and find_spec("numba") is not None:
+        always = replace(fleet, absences=(), compute_changes=())
+        return Simulator.PRESENCE if sends_one_at_a_time(scenario, policy, always) else Simulator.EVENTS
     return Simulator.ONE_AT_A_TIME if sends_one_at_a_time(scenario, policy, fleet) else Simulator.EVENTS
 
 

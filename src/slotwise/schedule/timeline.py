@@ -391,10 +391,13 @@ def _after_waits(timeline: Timeline, device: Column, version: Column, start: Col
 
 def departures(fleet: Fleet, device: Column, slot: Column) -> Column:
     """Return, for each row, the slot in which the device leaves next after ``slot``."""
-    found = np.full(len(device), NEVER, dtype=np.int64)
-    for n, absences in fleet.absences_of.items():
-        # NEVER ends the list, so that every search finds an entry.
-        leaves = np.array([*(absence.leaves for absence in absences), NEVER])
-        mine = device == n
-        found[mine] = leaves[np.searchsorted(leaves, slot[mine], side="right")]
-    return found
+    if not fleet.absences or not len(device):
+        return np.full(len(device), NEVER, dtype=np.int64)
+    away, leaves, _ = fleet.absence_table.columns
+    order = np.lexsort((leaves, away))
+    # Devices and slots as one number, in which the slots of a device follow one another.
+    bits = max(int(leaves.max()), int(slot.max())).bit_length()
+    known = np.concatenate([(away[order] << bits) + leaves[order], [NEVER]])
+    row = np.searchsorted(known, (device.astype(np.int64) << bits) + slot, side="right")
+    owner, times = np.append(away[order], NONE), np.append(leaves[order], NEVER)
+    return np.where(owner[row] == device, times[row], NEVER)
