@@ -15,7 +15,10 @@ from slotwise.options import loaded, resolved
 from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = {name: f"examples.own_aggregation.{name}:{name}" for name in ("geometric_median", "device_memory")}
+EXAMPLES = {
+    name: f"examples.own_aggregation.{name}:{name}"
+    for name in ("geometric_median", "device_memory", "by_channel")
+}
 OPTIONS = {
     **{"task": "examples.own_task.logistic:make_task", "devices": 10, "group_size": 5},
     **{"compute_slots": 2, "deadline": 200, "samples_per_device": 20},
@@ -61,7 +64,9 @@ def test_the_memory_averages_the_latest_update_of_every_device() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_run_uses_the_rule_it_names(tmp_path: Path, name: str) -> None:
-    config = RunConfig.from_options({**OPTIONS, "aggregation": EXAMPLES[name]})
+    radio = {"radio_link": "rate-adaptive", "radio_bits": 9000, "radio_broadcast_bits": 900}
+    channel = radio if name == "by_channel" else {}
+    config = RunConfig.from_options({**OPTIONS, **channel, "aggregation": EXAMPLES[name]})
     own = run(config, tmp_path / "own")
     plain = run(config.with_options(aggregation="mean"), tmp_path / "mean")
     assert own.history.loss[-1] < own.history.loss[0]

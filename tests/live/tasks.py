@@ -70,7 +70,7 @@ class SlowEvenDevices:
         return 1
 
     def snr_db(self, slot: int) -> Vector:
-        return np.zeros(len(self.planned_slots))
+        return 3.0 * np.arange(len(self.planned_slots)) - slot % 5
 
 
 def make_link(scenario, seed, lost: bool = False):

@@ -1,6 +1,10 @@
 """replay: what cannot be replayed is refused."""
 
+import memory_run
+import numpy as np
 import pytest
+from memory_run import serve_in_memory
+from tasks import Arithmetic
 
 from slotwise.base.errors import UserError
 from slotwise.live import replay
@@ -25,3 +29,13 @@ def test_a_run_whose_server_was_killed_at_its_end_is_refused(tmp_path, text):
         (tmp_path / "run" / "live.json").write_text(text)
     with pytest.raises(UserError, match=r"live\.json"):
         replay(tmp_path / "run")
+
+
+def test_a_rule_sees_the_same_uplinks_in_a_live_run_and_in_its_replay(tmp_path):
+    by_channel = "examples.own_aggregation.by_channel:by_channel"
+    config = memory_run.CONFIG.with_options(aggregation=by_channel, radio_link="tasks:make_link")
+    outcome = serve_in_memory(tmp_path / "run", config=config)
+    found, state = replay(tmp_path / "run", Arithmetic()), outcome.state
+    assert np.array_equal(found, state.models[state.round])
+    plain = serve_in_memory(tmp_path / "mean", config=config.with_options(aggregation="mean")).state
+    assert not np.array_equal(found, plain.models[plain.round])

@@ -19,6 +19,7 @@ from slotwise.aggregation.drift_rules import (
     message_parts,
 )
 from slotwise.aggregation.memory_rules import Ace, Ca2fl, DelayCompensated, FedVarp, Mifa
+from slotwise.aggregation.reception import Reception, UplinkRadio
 from slotwise.aggregation.robust_rules import Krum, MultiKrum, NormClipping, TrimmedMean, coordinate_median
 from slotwise.aggregation.rule import (
     NO_STATE,
@@ -79,7 +80,8 @@ __all__ = [
     "NO_STATE", "RULE", "RULES", "Ace", "Aggregation", "Ca2fl", "Contribution", "Correction",
     "DelayAdaptive", "DelayCompensated", "Discount", "DriftRule", "FedAdagrad", "FedAdam", "FedAsync",
     "FedBuff", "FedDyn", "FedVarp", "FedYogi", "Hinge", "Krum", "Mifa", "MultiKrum", "NormClipping",
-    "Polynomial", "RuleChoice", "RuleState", "Scaffold", "ServerMomentum", "StalenessWeightedMean",
-    "TrimmedMean", "Vector", "check_group_sizes", "constant", "coordinate_median", "device_half", "fedavg",
-    "keeps_state", "mean", "message_parts", "model_average", "next_model",
+    "Polynomial", "Reception", "RuleChoice", "RuleState", "Scaffold", "ServerMomentum",
+    "StalenessWeightedMean", "TrimmedMean", "UplinkRadio", "Vector", "check_group_sizes", "constant",
+    "coordinate_median", "device_half", "fedavg", "keeps_state", "mean", "message_parts",
+    "model_average", "next_model",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.aggregation.reception import Reception
 from slotwise.base.errors import UserError
 from slotwise.base.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
 from slotwise.base.user_code import describe_value
@@ -28,6 +29,7 @@ class Contribution(NamedTuple):
         samples: n_k, the samples that the device holds.
         metrics: Numbers that the device reports with its update, by name.
         devices: N, the number of devices of the run.
+        uplink: Slot, duration, SNR, bits and energy of the uplink.
     """
 
     update: Vector
@@ -38,6 +40,7 @@ class Contribution(NamedTuple):
     samples: int = 1
     metrics: Mapping[str, float] = FrozenMapping()
     devices: int = 1
+    uplink: Reception = Reception()
 
 
 RuleState = Mapping[str, NDArray[Any]]

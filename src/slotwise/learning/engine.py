@@ -14,6 +14,7 @@ from slotwise.aggregation import (
     Aggregation,
     Contribution,
     RuleState,
+    UplinkRadio,
     Vector,
     check_group_sizes,
     mean,
@@ -62,6 +63,7 @@ def train(
     evaluate_every: int | None = None,
     stop_at: Target | str | None = None,
     resume: History | None = None,
+    radio: UplinkRadio | None = None,
     observer: BaseObserver | None = None,
 ) -> History:
     """Train as the devices and the server of the timeline would.
@@ -80,6 +82,7 @@ def train(
             set. Default, as in a run: a hundredth of the deadline, or of the timeline if it has none.
         stop_at: End with the first evaluation that reaches ``accuracy=X`` or ``loss=X``.
         resume: State to continue from, instead of w_0.
+        radio: What rules are told of SNR, bits and energy of uplinks. Default: the bits of the task alone.
         observer: Is told of every round and evaluation, and may end the training early.
 
     Raises:
@@ -96,6 +99,7 @@ def train(
         evaluate_every=evaluation_interval(slots) if evaluate_every is None else evaluate_every,
         stop_at=stop_at,
         resume=resume,
+        radio=radio,
     ) as training:
         observer.run_started(timeline, resume)
         try:
@@ -152,10 +156,12 @@ class Training:
         evaluate_every: int | None = None,
         stop_at: Target | str | None = None,
         resume: History | None = None,
+        radio: UplinkRadio | None = None,
     ) -> None:
         self._timeline, self._aggregation = timeline, rule_of(aggregation)
         self._task = CheckedTask.of(for_rule(CheckedTask.of(task), self._aggregation))
         check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
+        self._radio = UplinkRadio.of(timeline, self._task.update_bits) if radio is None else radio
         plan = plan_of(workers, self._task)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
@@ -238,12 +244,11 @@ class Training:
         devices = timeline.scenario.devices
         sent = zip(
             self._updates.updates(uplinks),  # kept until the round is applied
-            timeline.device[uplinks].tolist(),
-            timeline.version[uplinks].tolist(),
+            *(c[uplinks].tolist() for c in (timeline.device, timeline.version, timeline.start, timeline.end)),
             strict=True,
         )
         contributions, states = [], dict[int, DeviceState]()
-        for found, device, version in sent:
+        for found, device, version, first, end in sent:
             samples, metrics = None, NO_METRICS
             if isinstance(found, TrainingResult):
                 samples, metrics = found.samples, found.metrics
@@ -251,10 +256,9 @@ class Training:
                 if found.state or device in before.device_states:
                     states[device] = found.state
             samples = count(device) if samples is None else samples
+            told = samples, metrics, devices, self._radio.reception(device, first, end)
             start = self._models[version]
-            contributions.append(
-                Contribution(update_of(found), k - version, start, device, k, samples, metrics, devices)
-            )
+            contributions.append(Contribution(update_of(found), k - version, start, device, k, *told))
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, before.rule_state)
         if not np.isfinite(model).all():

@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from slotwise.aggregation import NO_STATE, Aggregation, Contribution, Vector, mean, next_model
+from slotwise.aggregation import NO_STATE, Aggregation, Contribution, Reception, Vector, mean, next_model
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import Task, TrainingStart, update_of
 from slotwise.scenario import Scenario
 
 
 def asynchronous(
-    scenario: Scenario, task: Task, rounds: int, delay: int = 0, aggregation: Aggregation = mean
+    scenario: Scenario,
+    task: Task,
+    rounds: int,
+    delay: int = 0,
+    aggregation: Aggregation = mean,
+    uplinks: Callable[[int, int], Reception] = lambda *_: Reception(),
 ) -> Iterator[Vector]:
-    """Yield w_0, w_1, …, w_rounds of Algorithm 2. With delay 0 it is Algorithm 1."""
+    """Yield w_0, w_1, …, w_rounds of Algorithm 2. With delay 0 it is Algorithm 1.
+
+    ``uplinks(k, n)`` is what the radio says of the uplink of device n in round k.
+    """
     size, groups = scenario.group_size, scenario.groups
     everyone = range(1, scenario.devices + 1)
     # Line 1: S_{−delay−1} starts from w_0, and S_{k−delay−1} receives w_k for k = 1..delay.
@@ -45,7 +53,7 @@ def asynchronous(
         for n in senders[k]:
             age, samples = k - started.pop(n), checked.sample_count(n)
             arrived = Contribution(updates.pop(n), age, starts.pop(n), n, k, samples)
-            sent.append(arrived._replace(devices=scenario.devices))
+            sent.append(arrived._replace(devices=scenario.devices, uplink=uplinks(k, n)))
         model, state = next_model(aggregation, model, sent, state)
         yield model
 
@@ -56,6 +64,7 @@ def synchronous(
     participants: Callable[[int], list[int]],
     aggregation: Aggregation = mean,
     devices: int = 1,
+    uplinks: Callable[[int, int], Reception] = lambda *_: Reception(),
 ) -> Iterator[Vector]:
     """Yield w_0, w_1, …, w_rounds of vanilla FL (eq. 7): every participant of round k trains on w_k."""
     checked = CheckedTask.of(task)
@@ -67,7 +76,7 @@ def synchronous(
         for n in participants(k):
             update = update_of(checked.local_update(model, TrainingStart(n, trainings[n], k)))
             sent = Contribution(update, 0, model, n, k, checked.sample_count(n), devices=devices)
-            contributions.append(sent)
+            contributions.append(sent._replace(uplink=uplinks(k, n)))
             trainings[n] += 1
         model, state = next_model(aggregation, model, contributions, state)
         yield model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slotwise.aggregation import Contribution, RuleState, Vector, next_model
+from slotwise.aggregation import Contribution, RuleState, UplinkRadio, Vector, next_model
 from slotwise.aggregation.norm_bound import NormBounded
 from slotwise.base.errors import UserError
 from slotwise.learning import Task, TrainingStart
@@ -40,13 +40,17 @@ def replay(path: Path | str, task: Task | None = None) -> Vector:
         # The server writes it after timeline.json, and may have been killed in between.
         raise UserError(f"{live_file}: missing or damaged; resume the run, which writes it again") from None
     rule = NormBounded(loaded(run.config.rule), run.description["live_options"]["clip_norm"] or "off")
-    return _last_model(run.measured, build_task(run.config) if task is None else task, rule, rollbacks)
+    checked = CheckedTask.of(build_task(run.config) if task is None else task)
+    return _last_model(run.measured, checked, rule, rollbacks, run.config.uplink_radio(checked.update_bits))
 
 
 def _last_model(
-    timeline: Timeline, task: Task, rule: NormBounded, rollbacks: Mapping[int, Rollback]
+    timeline: Timeline,
+    checked: CheckedTask,
+    rule: NormBounded,
+    rollbacks: Mapping[int, Rollback],
+    radio: UplinkRadio,
 ) -> Vector:
-    checked = CheckedTask.of(task)
     models: dict[int, Vector] = {0: checked.initial_model()}
     rule_state: RuleState = {}
     # Models are dropped after their last use: all models of a long run would not fit into memory.
@@ -58,15 +62,15 @@ def _last_model(
     for k in range(timeline.rounds):
         contributions = []
         rows = timeline.uplinks(k)
-        columns = (timeline.device, timeline.version, timeline.training)
-        for device, version, training in zip(*(c[rows].tolist() for c in columns), strict=True):
+        columns = (timeline.device, timeline.version, timeline.training, timeline.start, timeline.end)
+        for device, version, training, first, end in zip(*(c[rows].tolist() for c in columns), strict=True):
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
             start = TrainingStart(device, training, version, slot)
             update = update_of(checked.local_update(models[version], start))
             samples = checked.sample_count(device)
             start_model, devices = models[version], timeline.scenario.devices
             sent = Contribution(update, k - version, start_model, device, k, samples, devices=devices)
-            contributions.append(sent)
+            contributions.append(sent._replace(uplink=radio.reception(device, first, end)))
         base = models[k]
         if k + 1 in rollbacks:
             base, contributions, rule_state = rollbacks[k + 1].begin(models, contributions, rule_state)

@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
-from slotwise.aggregation import RuleChoice, check_group_sizes, mean, message_parts
+from slotwise.aggregation import RuleChoice, UplinkRadio, check_group_sizes, mean, message_parts
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.data import FACTS, DataFolder, DataOptions, PartitionedData
 from slotwise.data.hub_data import HubData
@@ -203,6 +203,11 @@ class RunConfig(Setting):
         sizes = [prod(shape) for shape in network.parameter_shapes] * parts
         update = compressor_of(self.compressor).update_bits(sizes, self.bits)
         return update, parts * network.parameters * UNQUANTISED
+
+    def uplink_radio(self, update_bits: int) -> UplinkRadio:
+        """Return what aggregation rules are told of the uplinks, with the bits of an update."""
+        _, fleet, link = self.ready_parts()
+        return UplinkRadio(link, update_bits, self.sending_joules(), fleet.windows)
 
     def with_bits_of(self, task: Task) -> RunConfig:
         """Return the configuration for a task object: its bits over the radio, unless they are given."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.aggregation import RULE, Aggregation, Contribution, message_parts, next_model
+from slotwise.aggregation import RULE, Aggregation, Contribution, UplinkRadio, message_parts, next_model
 from slotwise.base.errors import InputError
 from slotwise.base.machine import available_cores, total_memory
 from slotwise.data import Dataset
@@ -95,22 +95,27 @@ def try_own_code(
     Built-in tasks and rules are known to work. ``is_object``: the task was made in Python.
     """
     is_own = is_object or config.model.is_own
+    radio = config.uplink_radio(task.update_bits)
     if RULE.is_own(config.rule) and not is_own:
-        _try_rule(task, rule, timeline)
+        _try_rule(task, rule, timeline, radio)
     if is_own or config.training.local_step:
-        _try_once(task, rule, timeline)
+        _try_once(task, rule, timeline, radio)
 
 
-def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline) -> None:
+def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline, radio: UplinkRadio) -> None:
     """Compute the first update, apply it and evaluate the first model, only to see whether that works."""
     model = task.initial_model()
     if timeline.rounds and (senders := timeline.device[timeline.uplinks(0)].tolist()):
-        _try_rule(task, rule, timeline, task.train(model, TrainingStart(senders[0], 0)))
+        _try_rule(task, rule, timeline, radio, task.train(model, TrainingStart(senders[0], 0)))
     task.evaluate(model)
 
 
 def _try_rule(
-    task: CheckedTask, rule: Aggregation, timeline: Timeline, result: TrainingResult | None = None
+    task: CheckedTask,
+    rule: Aggregation,
+    timeline: Timeline,
+    radio: UplinkRadio,
+    result: TrainingResult | None = None,
 ) -> None:
     """Apply the rule to ``result`` as if all first senders had sent it, only to see whether that works.
 
@@ -118,15 +123,16 @@ def _try_rule(
     """
     model = task.initial_model()
     sent = result or TrainingResult(model.copy())
-    senders = timeline.device[timeline.uplinks(0)].tolist() if timeline.rounds else []
-    devices = timeline.scenario.devices
+    devices, rows = timeline.scenario.devices, timeline.uplinks(0) if timeline.rounds else slice(0)
+    columns = (timeline.device[rows], timeline.start[rows], timeline.end[rows])
+    uplinks = [radio.reception(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
     with np.errstate(over="ignore", invalid="ignore"):
         next_model(
             rule,
             model,
             [
-                Contribution(sent.update, 0, model, n, 0, task.sample_count(n), sent.metrics, devices)
-                for n in senders
+                Contribution(sent.update, 0, model, n, 0, task.sample_count(n), sent.metrics, devices, uplink)
+                for n, uplink in zip(columns[0].tolist(), uplinks, strict=True)
             ],
         )
 

@@ -220,6 +220,7 @@ class RunSession:
                 evaluate_every=config.slots_between_evaluations,
                 stop_at=config.end.target,
                 resume=resumed,
+                radio=config.uplink_radio(self._task.update_bits),
             )
             stack.enter_context(self._training)
             stack.enter_context(self._saved_at_the_end())

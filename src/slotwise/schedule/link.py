@@ -126,6 +126,15 @@ def has_blocks(link: Link) -> TypeGuard[BlockLink]:
     return hasattr(type(link), "tables")
 
 
+def snr_db_of(link: Link, device: int, slot: int) -> float:
+    """Return the SNR of the uplink of one device in a slot, in dB; 0 over fixed slots."""
+    if isinstance(link, FleetLink):
+        return 0.0
+    if has_blocks(link):  # not more blocks than this one are drawn for it
+        return float(link.tables(slot // link.coherence_slots, 1)[0][0, device - 1])
+    return float(link.snr_db(slot)[device - 1])
+
+
 class FadingDraws(NamedTuple):
     """Numbers from which the SNRs and bits of a `BlockLink` are drawn where they are needed.
 

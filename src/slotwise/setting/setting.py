@@ -21,7 +21,7 @@ from slotwise.base.errors import (
     refuse_unknown_name,
 )
 from slotwise.fleet import Devices, Fleet
-from slotwise.fleet.devices import EqualUplinks
+from slotwise.fleet.devices import EqualUplinks, NoBatteries
 from slotwise.fleet.fleet_file import FleetFile
 from slotwise.fleet.window_file import FrameFile, WindowFile
 from slotwise.options import (
@@ -302,6 +302,17 @@ class Setting(Value):
             return own_link(LINK, self.link, scenario, self.seed)
         slots = self.fleet.uplinks.uplink_slots
         return self.radio().link(scenario, seed=self.seed, uplink_slots=slots, until=scenario.deadline)
+
+    def sending_joules(self) -> tuple[float, ...]:
+        """Return the joules of a slot of sending, of all devices or one by one: what their batteries pay.
+
+        Without batteries it is what the radio link radiates, and 0 without that.
+        """
+        if not isinstance(self.fleet.batteries, NoBatteries):
+            return self.fleet.batteries.sending
+        if not isinstance(self.link, RadioOptions):
+            return (0.0,)
+        return (10 ** (self.link.power_dbm / 10) / 1000 * self.link.slot_ms / 1000,)
 
     def radio(self) -> RadioOptions:
         """Return the link over the radio with the bits of the model, if none are given; there must be one."""

@@ -9,9 +9,11 @@ from tasks import Arithmetic
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.learning import train
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.live import run_on_medium
 from slotwise.live.slots.frames import decode
 from slotwise.live.slots.medium import SERVER, SharedMedium
+from slotwise.options import loaded
 from slotwise.runs import RunConfig
 from slotwise.runs.run_folder import model_sha256
 
@@ -23,7 +25,8 @@ CONFIG = RunConfig.from_options(
 
 def simulated(config, task=TASK):
     """Return the identity of the simulator's last model."""
-    history = train(config.simulate(), task, aggregation=config.rule, workers=1)
+    radio = config.uplink_radio(CheckedTask.of(task).update_bits)
+    history = train(config.simulate(), task, aggregation=loaded(config.rule), workers=1, radio=radio)
     return model_sha256(history.model)
 
 
@@ -42,6 +45,10 @@ def simulated(config, task=TASK):
         {"uplink_loss": 0.3, "retransmission": "erasure"},
         {"radio_link": "rate-adaptive", "radio_bits": 500_000, "radio_broadcast_bits": 800_000},
         {"radio_link": "tasks:make_link"},
+        {
+            **{"radio_link": "rate-adaptive", "radio_bits": 500_000, "radio_broadcast_bits": 800_000},
+            "aggregation": "examples.own_aggregation.by_channel:by_channel",
+        },
         {"bits": 8},
         {"aggregation": "fedasync", "schedule": "async"},
     ],

@@ -41,12 +41,13 @@ class Aggregator:
         self._pending: tuple[int, int] | None = None  # the good model, and the first bad one
         self._rebooked: list[Event] = []
 
-    def add(self, label: Label, update: Vector) -> None:
-        """Take an update of the current round."""
+    def add(self, label: Label, update: Vector, slots: tuple[int, int]) -> None:
+        """Take an update of the current round, sent in slots [start, end)."""
         state, device = self._state, label.device
         samples, devices = self._devices.spec.sample_count(device), self._devices.spec.fleet.devices
         start, age = state.models[label.version], label.round - label.version
-        sent = Contribution(update, age, start, device, label.round, samples, devices=devices)
+        radio = self._devices.spec.radio.reception(device, *slots)
+        sent = Contribution(update, age, start, device, label.round, samples, devices=devices, uplink=radio)
         self._contributions.append(sent)
         state.health.note_finite(device, label.version)
 

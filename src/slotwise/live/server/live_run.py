@@ -167,6 +167,8 @@ class _LiveRun:
             aggregation=loaded(config.rule),
             clip_norm=options.clip_norm,
             sample_count=self._task.sample_count,
+            update_bits=self._task.update_bits,
+            sending_joules=config.sending_joules(),
             timeout=options.timeout,
             longest_training=options.longest_training,
             cool_down=options.cool_down,

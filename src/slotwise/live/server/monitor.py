@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from slotwise.aggregation import Aggregation
+from slotwise.aggregation import Aggregation, UplinkRadio
 from slotwise.aggregation.norm_bound import ClipNorm
 from slotwise.fleet import Fleet
 from slotwise.live.clock import RateLimit, Timeout
@@ -37,12 +37,19 @@ class RunSpec:
     aggregation: Aggregation
     clip_norm: ClipNorm = "auto"
     sample_count: Callable[[int], int] = lambda _: 1  # samples that a device holds
+    update_bits: int = 0  # as rules are told, and joules of a slot of sending
+    sending_joules: tuple[float, ...] = (0.0,)
     timeout: float = 60.0  # seconds of silence after which a device counts as disconnected
     longest_training: float | None = None  # seconds; None: a multiple of what the device's trainings took
     cool_down: float | None = None  # seconds in which a penalty point expires; None: many timeouts
     return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
     announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
     part_bytes: int = UNLIMITED  # numbers of a message beyond this length are sent in parts
+
+    @property
+    def radio(self) -> UplinkRadio:
+        """What rules are told of the uplinks."""
+        return UplinkRadio(self.link, self.update_bits, self.sending_joules)
 
     @property
     def seconds_per_point(self) -> float:

@@ -205,7 +205,7 @@ class RoundDriver:
             return Lost(device, slot)
         self._silent_since.pop(device, None)
         self._uplinks.append(uplink)
-        self.aggregator.add(label, ended.update)
+        self.aggregator.add(label, ended.update, (ended.grant.slot, slot))
         state.assignments.deliver(device)
         return Sent(device)
 

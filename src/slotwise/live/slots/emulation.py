@@ -208,6 +208,7 @@ class _Emulation:
             self._task,
             self._check,
             loaded(self._config.rule),
+            self._config.uplink_radio(self._task.update_bits),
             time,
             medium,
             last_slot=deadline,

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, next_model
+from slotwise.aggregation import Aggregation, Contribution, RuleState, UplinkRadio, Vector, next_model
 from slotwise.base.errors import UserError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.live import protocol
@@ -72,6 +72,7 @@ class SlotServer:
         task: CheckedTask,
         check: UpdateCheck,
         rule: Aggregation,
+        radio: UplinkRadio,
         time: VirtualTime,
         medium: SharedMedium,
         *,
@@ -81,6 +82,7 @@ class SlotServer:
         most_pieces: int,
     ) -> None:
         self._plan, self._layout, self._task, self._check, self._rule = plan, layout, task, check, rule
+        self._radio = radio
         self._time, self._medium, self._devices = time, medium, devices
         self._last, self._beacon_every, self._most_pieces = last_slot, beacon_every, most_pieces
         self._open: _OpenUplink | None = None
@@ -183,9 +185,9 @@ class SlotServer:
         self._uplinks.append(row)
         start, samples = self.models[grant.version], self._task.sample_count(grant.device)
         age = ended.round - grant.version
-        self._contributions.append(
-            Contribution(update, age, start, grant.device, ended.round, samples, devices=self._devices)
-        )
+        sent = Contribution(update, age, start, grant.device, ended.round, samples, devices=self._devices)
+        radio = self._radio.reception(grant.device, grant.first, slot)
+        self._contributions.append(sent._replace(uplink=radio))
         self._assigned.pop(grant.device, None)
         return [Sent(grant.device)]
 
