@@ -310,9 +310,10 @@ def test_what_only_a_simulation_has_is_refused(options, parameter):
     [
         {"mean_present": 5.0, "mean_away": 2.0},
         {"window_period": 9, "window_length": 3},
+        {"frame_slots": 9},
         {"battery_joules": 5.0, "computing_joules": 0.1, "sending_joules": 0.1, "harvest_joules": 0.1},
     ],
-    ids=["absences", "windows", "batteries"],
+    ids=["absences", "windows", "owned slots", "batteries"],
 )
 def test_faults_that_are_drawn_or_made_from_other_options_are_refused(options):
     with pytest.raises(UserError, match="faults are real"):

@@ -156,19 +156,17 @@ def refuse_device_halves(config: RunConfig) -> None:
 def _refuse_faults(config: RunConfig) -> None:
     """Refuse what only a simulation has: faults of devices, and attackers."""
     fleet = config.make_fleet()
-    if fleet.windows is not None:
-        reach = fleet.windows.called
-        raise UserError(f"{reach} cannot be simulated in a live run, where devices are in reach or absent")
     # Compute slots are the longest there.
     compute, changes = fleet.compute_slots, fleet.compute_changes
-    usual = replace(fleet.without_faults(), compute_slots=compute, compute_changes=changes)
+    usual = replace(fleet.without_faults(), windows=None, compute_slots=compute, compute_changes=changes)
     options = config.options()
     for name in (f.name for f in fields(fleet) if getattr(fleet, f.name) != getattr(usual, f.name)):
         if options.get(name):
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
         # Drawn or made from other options, such as absences from their mean lengths.
+        called = fleet.windows.called if name == "windows" and fleet.windows is not None else name
         raise UserError(
-            f"{name} cannot be simulated in a live run, where faults are real: omit their options"
+            f"{called} cannot be simulated in a live run, where faults are real: omit their options"
         )
     if config.attackers():
         raise InputError("attack", options["attack"], "none: only a simulation has attackers")
