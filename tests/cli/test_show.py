@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from slotwise.learning import Point
+from slotwise.report.gantt.overlay_chart import channel_uses
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.schedule import Timeline
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -208,3 +210,52 @@ def test_runs_whose_data_have_changed_between_them_are_named(
     assert "has changed" in err
     assert f"{finished} (" in err
     assert f"{other} (" in err
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> tuple[Path, Timeline]:
+    """A live run that has lost an uplink, without the training; and what was measured."""
+    config = RunConfig().with_options(devices=4, group_size=1, compute_slots=2, deadline=40)
+    folder = RunFolder.create(tmp_path / "live", config)
+    folder.write_points(POINTS[:1])
+    folder.write_description(config, "finished")
+    lossy = config.with_options(uplink_loss=0.3).simulate()
+    (folder.path / "timeline.json").write_text(lossy.to_json())
+    return folder.path, lossy
+
+
+def test_plan_and_measurement_of_a_live_run_are_drawn(
+    slotwise: Cli, live: tuple[Path, Timeline], tmp_path: Path
+) -> None:
+    path, measured = live
+    picture = tmp_path / "slots.svg"
+    code, _, err = slotwise("show", path, "--gantt", picture, "--slots", "0:20")
+    assert (code, err) == (0, f"wrote {picture}\n")
+    text = picture.read_text()
+    arrived, lost = text.count("#4c9f70"), text.count("#c0392b")
+    assert min(arrived, lost) > 0
+    uses = channel_uses(measured)
+    assert [use.outcome for use in uses].count("lost") == len(measured.lost) > 0
+    assert {use.outcome for use in uses} == {"arrived", "lost"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--slots", "0:20"], "--slots 0:20: must be omitted without --gantt"),
+        (["--gantt", "x.txt"], "--gantt x.txt: must be a file name that ends in .svg or .png"),
+        (["--gantt", "x.png", "--slots", "9:3"], "--slots 9:3: must be A:B with A below B"),
+    ],
+)
+def test_what_cannot_be_drawn_of_a_live_run_is_refused(
+    slotwise: Cli, live: tuple[Path, Timeline], flags: list[str], line: str
+) -> None:
+    code, _, err = slotwise("show", live[0], *flags)
+    assert code == 2
+    assert line in err
+
+
+def test_slots_of_a_simulated_run_are_not_drawn(slotwise: Cli, finished: Path, tmp_path: Path) -> None:
+    code, _, err = slotwise("show", finished, "--gantt", tmp_path / "x.png")
+    assert code == 2
+    assert "must be used with one live run that has completed a round" in err

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.base.errors import ConflictError, InputError, MissingError, UserError
+from slotwise.base.errors import ConflictError, InputError, MissingError, NoEffectError, UserError
 from slotwise.base.files import check_writable, json_text, write_atomically
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.results import BatchResults, read_run
@@ -29,6 +29,8 @@ from slotwise.cli.flags import (
 from slotwise.options.checks import option_names
 from slotwise.report.curves import CurveFigure, Spread
 from slotwise.report.figure_options import FigureOptions
+from slotwise.report.gantt import check_picture_path, whole_window, window_of
+from slotwise.report.gantt.overlay_chart import MOST_SLOTS, write_overlay
 from slotwise.report.paper_table import TABLE_SUFFIXES, PaperTable, TableKind
 from slotwise.report.plotting import (
     check_style,
@@ -153,9 +155,15 @@ class FigureRequest:
             print(f"wrote {self.out}", file=sys.stderr)
 
 
+USUAL_OVERLAY = 200  # slots
 OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
 METRIC = output("Metric to draw: beside the loss for runs (default: accuracy), in its place for a batch.")
 USAGE_CSV = output("Write slots and joules of every device: FILE.csv.", metavar="FILE")
+GANTT = output(
+    "Draw the slots of a live run: planned uplinks as outlines, measured ones in colour; FILE.png or .svg.",
+    metavar="FILE",
+)
+SLOTS = output("With --gantt: slots A to B−1, at most 2,000. Default: the first 200.", metavar="A:B")
 FIGURE = panel("Figure")
 TABLE = panel("Table for a paper: means over seeds")
 TABLE_OUT = Parameter(
@@ -176,6 +184,8 @@ def show(
     metric: Annotated[str | None, METRIC] = None,
     per_device: PerDevice = False,
     usage_csv: Annotated[Path | None, USAGE_CSV] = None,
+    gantt: Annotated[Path | None, GANTT] = None,
+    slots: Annotated[str | None, SLOTS] = None,
     table: Annotated[str | None, TABLE_OUT] = None,
     tex: Annotated[bool, TEX] = False,
     as_json: AsJson = False,
@@ -189,8 +199,12 @@ def show(
     powers = take_powers(options)
     if usage_csv is not None:
         check_writable(usage_csv)
+    if slots is not None and gantt is None:
+        raise NoEffectError("slots", slots, "without --gantt")
+    if gantt is not None:
+        check_picture_path(gantt, option="gantt")
     if any(BatchFolder(path).is_batch for path in runs):
-        if powers is not None or per_device or usage_csv is not None:
+        if powers is not None or per_device or usage_csv is not None or gantt is not None:
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
         _show_batch(runs, asked, tabulated, as_json)
         return
@@ -211,10 +225,24 @@ def show(
     if tabulated is not None and made is not None:
         tabulated.write(made)
     asked.write(figure)
+    if gantt is not None:
+        _write_slots(saved, gantt, slots)
     if usage_csv is not None:
         known = {str(run.path): own for run, own in zip(saved, costs, strict=True) if own}
         write_atomically(usage_csv, device_csv(known))
         print(f"wrote {usage_csv}", file=sys.stderr)
+
+
+def _write_slots(saved: list[SavedRun], path: Path, slots: str | None) -> None:
+    """Draw plan and measurement of the only run, which is a live one."""
+    measured = saved[0].measured
+    if len(saved) > 1 or measured is None:
+        raise InputError("gantt", path, "used with one live run that has completed a round")
+    window = whole_window(measured).cut(USUAL_OVERLAY) if slots is None else window_of(slots, measured)
+    if window.slots > MOST_SLOTS:
+        raise InputError("slots", slots, f"at most {MOST_SLOTS:,} slots")
+    write_overlay(saved[0].config.simulate(), measured, path, window)
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def _refuse_folder_of_runs(path: Path) -> None:

@@ -6,7 +6,7 @@ from tasks import Arithmetic
 
 from slotwise.base.errors import InputError
 from slotwise.live import run_on_medium
-from slotwise.live.slots.overlay_chart import COLOURS, MOST_SLOTS
+from slotwise.report.gantt.overlay_chart import COLOURS, MOST_SLOTS
 from slotwise.runs import RunConfig
 
 CONFIG = RunConfig.from_options(

@@ -21,7 +21,6 @@ from slotwise.live.server.inbox import UpdateCheck
 from slotwise.live.server.server_config import refuse_device_halves
 from slotwise.live.slots.frames import LARGEST_FRAME, MOST_PIECES, SMALLEST_FRAME, pieces_of
 from slotwise.live.slots.medium import SharedMedium, VirtualTime
-from slotwise.live.slots.overlay_chart import overlay_chart
 from slotwise.live.slots.plan_ahead import SlotPlan
 from slotwise.live.slots.slot_counter import DriftingClock
 from slotwise.live.slots.slot_device import DeviceClock, SlotDevice
@@ -29,6 +28,8 @@ from slotwise.live.slots.slot_layout import SlotLayout
 from slotwise.live.slots.slot_server import SlotServer, SlotUse
 from slotwise.options import Range, loaded
 from slotwise.options.checks import Value
+from slotwise.report.gantt import Window
+from slotwise.report.gantt.overlay_chart import ChannelUse, overlay_chart
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import model_sha256
@@ -137,7 +138,9 @@ class SlotRun:
 
     def plot(self, first: int = 0, end: int = 200) -> Figure:
         """Return a chart of slots [first, end): planned uplinks as outlines, and what became of them."""
-        return overlay_chart(self, first, end)
+        uses = [ChannelUse(use.device, use.first, use.end, use.outcome) for use in self.uses]
+        crosses = [(slot, device) for _, slot, senders in self.collisions for device in senders if device]
+        return overlay_chart(self.plan, uses, Window(first, end), crosses)
 
     def write(self, path: Path | str) -> None:
         """Write the record as JSON: which slots were used, by whom, and what became of it."""

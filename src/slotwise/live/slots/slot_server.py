@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from slotwise.live.slots.frames import (
 from slotwise.live.slots.medium import SERVER, Order, SharedMedium, Transmission, VirtualTime
 from slotwise.live.slots.plan_ahead import Broadcast, PlanAhead, SlotPlan, Uplink
 from slotwise.live.slots.slot_layout import SlotLayout
+from slotwise.report.gantt.overlay_chart import Outcome
 from slotwise.schedule import Event, Joined, Left, Lost, Record, Sent
 
-Outcome = Literal["arrived", "collision", "early or late", "frames lost", "silent"]
 FIRST_BEACONS = 4  # one in each of the first slots: devices learn their drift before they send
 FEW_AHEAD = 2  # announced grants; with fewer a beacon announces more
 

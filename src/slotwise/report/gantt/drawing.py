@@ -182,11 +182,11 @@ def picture_window(timeline: Timeline, wanted: Window | None = None) -> Window:
     return wanted
 
 
-def check_picture_path(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
+def check_picture_path(path: Path, suffixes: Sequence[str] = SUFFIXES, option: str = "out") -> None:
     """Reject a path that no picture can be written to, before anything is computed."""
     if path.suffix.lower() not in suffixes:
         *others, last = suffixes
-        raise InputError("out", path, f"a file name that ends in {', '.join(others)} or {last}")
+        raise InputError(option, path, f"a file name that ends in {', '.join(others)} or {last}")
     check_writable(path)
 
 
