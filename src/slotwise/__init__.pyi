@@ -35,6 +35,8 @@ from slotwise.learning import train as train
 from slotwise.live import calibrate as calibrate
 from slotwise.live import serve as serve
 from slotwise.paper.reproduction import reproduce as reproduce
+from slotwise.radio import Ofdma as Ofdma
+from slotwise.radio import Tdma as Tdma
 from slotwise.recommendation.answer import Recommendation as Recommendation
 from slotwise.recommendation.search import recommend as recommend
 from slotwise.report.notebook_display import plot_curves as plot_curves

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 from types import NoneType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from slotwise.base.errors import InputError
 from slotwise.options import NoFlag, OrText
@@ -18,10 +18,12 @@ from slotwise.options.checks import (
     whole_number,
 )
 
+Duplex = Literal["tdd", "fdd"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """N equal devices that share one TDMA channel; all times are whole slots.
+    """N equal devices that share one channel; all times are whole slots.
 
     Attributes:
         devices: N, the number of devices.
@@ -32,6 +34,7 @@ class Scenario:
         deadline: T, the slots available for training.
         group_size_changes: (slot, S) of each later group size, which a text as group_size gives too.
         sub_channels: C, the devices that may send at once; a broadcast takes all sub-channels.
+        duplex: tdd (uplinks and broadcasts take turns) or fdd: broadcasts have a band of their own.
     """
 
     devices: int
@@ -41,6 +44,7 @@ class Scenario:
     deadline: int | None = None
     group_size_changes: Annotated[tuple[tuple[int, int], ...], NoFlag()] = ()
     sub_channels: int = 1
+    duplex: Duplex = "tdd"
 
     def __post_init__(self) -> None:
         if isinstance(self.group_size, str):
@@ -56,6 +60,8 @@ class Scenario:
                 raise InputError("group_size", size, allowed)
         if self.deadline is not None:
             object.__setattr__(self, "deadline", whole("deadline", self.deadline))
+        if self.duplex not in get_args(Duplex):
+            raise InputError("duplex", self.duplex, "tdd or fdd")
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -71,8 +77,15 @@ class Scenario:
         """Return the scenario with one group size from the first round on."""
         return replace(self, group_size=size, group_size_changes=())
 
+    @property
+    def has_full_duplex(self) -> bool:
+        """True if the server can receive while it broadcasts."""
+        return self.duplex == "fdd"
+
     def refuse_changes(self) -> None:
-        """Raise an InputError if the group size changes: for closed forms, which assume one size."""
+        """Raise an InputError for closed forms, which assume one group size and one band."""
+        if self.has_full_duplex:
+            raise InputError("duplex", self.duplex, "tdd for closed forms; simulate() is exact for both")
         if self.group_size_changes:
             allowed = "one number for closed forms; simulate() is exact for a size that changes"
             raise InputError("group_size", self.group_size_text, allowed)
@@ -117,7 +130,7 @@ class Scenario:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters by name, as JSON and tables show them; those beyond the paper only if set."""
-        table, beyond = asdict(self), {"group_size_changes": (), "sub_channels": 1}
+        table, beyond = asdict(self), {"group_size_changes": (), "sub_channels": 1, "duplex": "tdd"}
         return {name: value for name, value in table.items() if value != beyond.get(name, NoneType)}
 
 

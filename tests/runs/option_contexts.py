@@ -34,6 +34,8 @@ BATTERIES = {"battery_joules": 50.0, "computing_joules": 2.0, "sending_joules": 
 WINDOWS = {"window_period": 10, "window_length": 5}
 CPU = {"compute_slots": None, "cycles_per_sample": 1e6, "cpu_ghz": 1.0, "cpu_slot_ms": 1.0}
 QUEUE = {"devices": 8, "compute_slots": 1}  # devices wait for the channel, so models may be late
+SEVERAL = {**RADIO, **QUEUE, "group_size": 4, "radio_bits": 2_000_000}  # send together
+OFDMA = {**SEVERAL, "access": "ofdma"}
 EIGHT = {"devices": 8, "group_size": 8}  # enough updates in a round for Krum
 FEDASYNC = {"schedule": "async", "group_size": 1, "aggregation": "fedasync"}
 FLOWER = {
@@ -53,6 +55,12 @@ CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
     "link_slots": ({}, 2),
     "deadline": ({}, 40),
     "sub_channels": ({}, 2),
+    "duplex": (QUEUE, "fdd"),
+    "access": (SEVERAL, "ofdma"),
+    "ofdma_devices": (OFDMA, 2),
+    "resource_blocks": (OFDMA, 10),
+    "allocation": (OFDMA, "min-max"),
+    "allocation_options": ({**OFDMA, "allocation": "own_parts:divide"}, {"least": 2}),
     "samples_per_slot": ({"compute_slots": None}, 4.0),
     "bits_per_slot": ({}, 100_000),
     "schedule": ({}, "sync"),
@@ -103,6 +111,10 @@ def norm(model, task, *, order: int = 2):
 
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
+
+def divide(group, *, least: int = 1):
+    blocks = [least] * len(group.devices)
+    return [group.blocks - least * (len(blocks) - 1), *blocks[1:]]
 
 class Link:
     planned_broadcast_slots = 1

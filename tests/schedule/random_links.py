@@ -12,6 +12,7 @@ from slotwise import Scenario, Timeline, simulate
 from slotwise.base.errors import InputError
 from slotwise.base.random_streams import chance
 from slotwise.fleet import Batteries, Fleet
+from slotwise.scenario import Duplex
 from slotwise.schedule import SELECTIONS, RandomSelection, Transmission
 from slotwise.schedule.link import Floats, Integers
 from slotwise.schedule.policies import Asynchronous, IntentionalDelay, Synchronous
@@ -134,7 +135,9 @@ PARTICIPATION = [
 def channel_cases(draw: st.DrawFn) -> ChannelCase:
     scenario = draw(scenarios())
     changes = draw(st.sampled_from([(), ((40, 1),), ((30, scenario.devices), (60, 1))]))
+    duplex: Duplex = draw(st.sampled_from(["tdd", "tdd", "fdd"]))
     scenario = replace(scenario, sub_channels=draw(st.integers(1, 8)), group_size_changes=changes)
+    scenario = replace(scenario, duplex=duplex)
     fleet = draw(fleets(scenario))
     if draw(st.booleans()):
         losses = tuple(draw(st.sampled_from([0.0, 0.2, 0.6])) for _ in fleet.compute_slots)

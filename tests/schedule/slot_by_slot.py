@@ -8,7 +8,8 @@ from random_fleets import DEADLINE, Case
 
 from slotwise import Scenario, Timeline
 from slotwise.fleet import Fleet
-from slotwise.schedule import Delivery, FleetLink, Link, Selection, Waiting
+from slotwise.schedule import Delivery, FleetLink, Link, Selection, Transmission, Waiting
+from slotwise.schedule.link import has_groups
 from slotwise.schedule.policies import Participants
 from slotwise.schedule.policy import Booking
 
@@ -84,7 +85,7 @@ class SlotBySlot:
             if slot:
                 self.come_and_go(slot)
             self.start_paid_work(slot)
-            if not any(transfer.sender is None for transfer in self.channel):
+            if self.scenario.duplex == "fdd" or not any(one.sender is None for one in self.channel):
                 self.use_channel(slot)
             self.seen.append([device.doing for device in self.state.values()])
             self.pass_slot(slot + 1)
@@ -158,27 +159,44 @@ class SlotBySlot:
             if self.state[n].turn is None:
                 turns = [self.state[other].turn for other in self.doing("ready")]
                 self.state[n].turn = max([slot, *(turn + 1 for turn in turns if turn is not None)])
+        under_way = len([one for one in self.channel if one.sender is not None])
+        chosen: list[int] = []
+        most = self.scenario.sub_channels
+        if has_groups(self.link):  # the next group begins when nobody sends
+            most = 0 if under_way else self.link.most_senders
         while True:
             ready, working = self.doing("ready"), self.doing("computing", "receiving", "charging")
             training = [n for n in working if self.state[n].left]  # others charge to send again
-            if len(self.channel) >= self.scenario.sub_channels:
-                return
-            if len(self.channel) + self.updates >= self.size or not ready or (waits_for_all and training):
+            at_once = under_way + len(chosen)
+            if at_once >= most or at_once + self.updates >= self.size:
                 break
-            self.start_uplink(self.next_sender(ready, slot), slot)
+            if not ready or (waits_for_all and training):
+                break
+            self.last_sender = self.next_sender(ready, slot)
+            self.state[self.last_sender].doing = "sending"
+            chosen.append(self.last_sender)
+        for n, sent in zip(chosen, self.transmissions(chosen, slot), strict=True):
+            self.start_uplink(n, slot, sent)
         if not self.channel and (self.updates == self.size or not working):
             self.close_round(slot)
+            if self.channel and self.scenario.duplex == "fdd":  # the next round begins beside the broadcast
+                self.use_channel(slot)
 
-    def start_uplink(self, n: int, slot: int) -> None:
-        device = self.state[n]
+    def transmissions(self, chosen: list[int], slot: int) -> Sequence[Transmission]:
         assert self.link is not None
-        slots, damaged = self.link.uplink(n, slot, device.attempts)
+        attempts = [self.state[n].attempts for n in chosen]
+        if has_groups(self.link):
+            return self.link.uplinks(chosen, slot, attempts) if chosen else []
+        return [self.link.uplink(n, slot, k) for n, k in zip(chosen, attempts, strict=True)]
+
+    def start_uplink(self, n: int, slot: int, sent: Transmission) -> None:
+        device = self.state[n]
+        slots, damaged = sent
         if self.battery("sending", n):
             can = device.charge // self.battery("sending", n)
             slots, damaged = min(slots, can), damaged or slots > can
         device.charge -= self.battery("sending", n) * self.slots_present(n, slot, slots)
         device.attempts += 1
-        self.last_sender, device.doing = n, "sending"
         self.channel.append(Transfer(slot, slot + slots, n, damaged=damaged))
 
     def next_sender(self, ready: list[int], slot: int) -> int:

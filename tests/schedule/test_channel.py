@@ -60,7 +60,8 @@ def test_every_uplink_is_that_of_the_dumb_loop_over_slots(case: ChannelCase) -> 
     assert [timeline.receivers(v).tolist() for v in range(timeline.models)] == expected.receivers
     assert Timeline.from_json(timeline.to_json()) == timeline
     by_device = list(zip(*expected.seen[: timeline.last_slot], strict=True))
-    for kind in ("computing", "sending", "receiving"):
+    # Beside the last broadcast uplinks of the next round may begin, which are no part of the timeline.
+    for kind in ("computing", "receiving", *(() if case.scenario.duplex == "fdd" else ("sending",))):
         assert getattr(usage(timeline), kind).tolist() == [seen.count(kind) for seen in by_device]
 
 
@@ -118,11 +119,11 @@ def test_the_server_receives_while_any_uplink_is_on_the_air(case: ChannelCase) -
     broadcasting = {slot for start, end in pairs for slot in range(start, end)}
     found = server_usage(timeline)
     assert (found.sending, found.receiving) == (len(broadcasting), len(on_air))
-    assert sum(found) == timeline.last_slot
+    assert found.idle == timeline.last_slot - len(broadcasting | on_air)
     assert len(rows) == len({(row[1], row[3]) for row in rows})
     busiest = max((sum(row[3] <= slot < row[4] for row in rows) for slot in on_air), default=0)
     assert busiest <= case.scenario.sub_channels
-    assert not on_air & broadcasting
+    assert case.scenario.duplex == "fdd" or not on_air & broadcasting
 
 
 @given(

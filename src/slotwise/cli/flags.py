@@ -32,7 +32,7 @@ PANELS = {
     "channel": panel("Devices and channel"),
     "policy": panel("Schedule"),
     "fleet": panel("Fleet"),
-    "link": panel("Radio"),
+    **dict.fromkeys(("link", "access"), panel("Radio")),
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),

@@ -107,6 +107,7 @@ def plan(
         compute_slots=channel.compute_slots,
         link_slots=channel.link_slots,
         sub_channels=channel.sub_channels,
+        duplex=channel.duplex,
         deadline=config.deadline,
         group_sizes=group_size,
         fleet=fleet,

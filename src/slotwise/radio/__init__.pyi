@@ -1,3 +1,14 @@
+from slotwise.radio.access import ACCESS as ACCESS
+from slotwise.radio.access import ACCESSES as ACCESSES
+from slotwise.radio.access import AccessChoice as AccessChoice
+from slotwise.radio.access import Ofdma as Ofdma
+from slotwise.radio.access import Tdma as Tdma
+from slotwise.radio.allocations import ALLOCATIONS as ALLOCATIONS
+from slotwise.radio.allocations import Allocation as Allocation
+from slotwise.radio.allocations import Group as Group
+from slotwise.radio.allocations import equal_blocks as equal_blocks
+from slotwise.radio.allocations import inverse_rate as inverse_rate
+from slotwise.radio.allocations import min_max as min_max
 from slotwise.radio.channel import Cell as Cell
 from slotwise.radio.channel import ChannelModel as ChannelModel
 from slotwise.radio.channel import RecordedTrace as RecordedTrace
@@ -42,5 +53,6 @@ from slotwise.radio.traces import Trace as Trace
 from slotwise.radio.traces import read_trace as read_trace
 from slotwise.radio.traces import write_trace as write_trace
 from slotwise.schedule.link import BlockLink as BlockLink
+from slotwise.schedule.link import GroupLink as GroupLink
 from slotwise.schedule.link import Link as Link
 from slotwise.schedule.link import Transmission as Transmission

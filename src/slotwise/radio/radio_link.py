@@ -41,6 +41,7 @@ class RadioLink:
         update_bits: bits of one update.
         broadcast_slots: slots of a broadcast of fixed rate.
         uplink_scale: bits of one slot of an uplink at 1 bit/s/Hz: hertz times seconds.
+        uplink_gain: linear SNR of an uplink of adaptive rate, divided by that of the conditions.
         deadline: slot after which nothing matters any more: uplinks are not followed beyond.
         model_bits: bits of a broadcast, as all that follows of adaptive rate only.
         broadcast_scale: bits of one slot of a broadcast at 1 bit/s/Hz.
@@ -59,6 +60,7 @@ class RadioLink:
     update_bits: int
     broadcast_slots: int
     uplink_scale: float
+    uplink_gain: float = 1.0
     deadline: int = NO_DEADLINE
     model_bits: int = 0
     broadcast_scale: float = 0.0
@@ -84,14 +86,14 @@ class RadioLink:
         if self.fixed_slots:
             thresholds = np.array([self.threshold])
             return self._draws(thresholds, self.uplink_bits(thresholds), 1.0, self.uplink_scale)
-        return self._adaptive_draws(self.uplink_scale, 1.0)
+        return self._adaptive_draws(self.uplink_scale, self.uplink_gain)
 
     def _adaptive_draws(self, scale: float, gain: float) -> FadingDraws | None:
         """Return the numbers for a rate that adapts to the SNR times a gain."""
         rate = self.rate
         if isinstance(rate, Stepped):
             # A scheme holds from its threshold on, so these are the bits of the schemes.
-            bits = _whole_bits(rate.efficiency(rate.thresholds) * scale)
+            bits = whole_bits(rate.efficiency(rate.thresholds) * scale)
             return self._draws(rate.thresholds / gain, bits, 1.0, scale)
         if isinstance(rate, Shannon):
             return self._draws(np.empty(0), np.empty(0, dtype=np.int64), rate.gap / gain, scale)
@@ -210,12 +212,12 @@ class RadioLink:
             share = -(-self.update_bits // self.fixed_slots)
             return np.where(snr >= self.threshold, share, 0).astype(np.int64)
         # Whole bits make sums over slots exact, so that every way to add them up ends in the same slot.
-        return _whole_bits(self.rate.efficiency(snr) * self.uplink_scale)
+        return whole_bits(self.rate.efficiency(snr * self.uplink_gain) * self.uplink_scale)
 
     def broadcast_bits(self, snr: Floats) -> Integers:
         """Return the bits that a slot of a broadcast carries to devices with these SNRs of the uplink."""
         efficiency = self.rate.efficiency(snr * self.broadcast_gain)
-        return _whole_bits(efficiency * self.broadcast_scale)
+        return whole_bits(efficiency * self.broadcast_scale)
 
     def _fails(self, device: int, slot: int, end: int) -> bool:
         """Return whether an uplink of fixed rate from ``slot`` to ``end`` is lost."""
@@ -253,7 +255,7 @@ class RadioLink:
         return tile[0][place], tile[1][place]
 
 
-def _whole_bits(bits: Floats) -> Integers:
+def whole_bits(bits: Floats) -> Integers:
     """Round down; more bits than any message has are as good as `MOST_BITS`, which fit an integer."""
     return np.floor(np.minimum(bits, MOST_BITS)).astype(np.int64)
 

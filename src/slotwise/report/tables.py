@@ -146,6 +146,7 @@ def plan_title(plan: Plan | FleetPlan) -> str:
     """Return a title with the parameters that all group sizes share."""
     scenario = plan.scenario
     channels = f"sub-channels {scenario.sub_channels:,}, " if scenario.sub_channels > 1 else ""
+    channels += f"{scenario.duplex}, " if scenario.has_full_duplex else ""
     if isinstance(plan, FleetPlan):
         return f"{scenario.devices:,} {plan.devices}, {channels}deadline {scenario.deadline:,}"
     return (

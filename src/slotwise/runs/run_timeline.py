@@ -73,7 +73,7 @@ def keep_timeline(config: RunConfig, timeline: Timeline) -> None:
 def schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
     training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
-    kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "link")}
+    kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "link", "access")}
     if isinstance(config.link, RadioOptions) and config.link.lacks_bits:  # they are those of the model
         kept |= {name: getattr(config, name) for name in ("model", "dataset", "rule", "bits", "compressor")}
     return RunConfig(**kept, training=training)

@@ -11,6 +11,7 @@ from slotwise.schedule.free_delay import automatic_delay as automatic_delay
 from slotwise.schedule.free_delay import completed_rounds as completed_rounds
 from slotwise.schedule.link import BlockLink as BlockLink
 from slotwise.schedule.link import FleetLink as FleetLink
+from slotwise.schedule.link import GroupLink as GroupLink
 from slotwise.schedule.link import Link as Link
 from slotwise.schedule.link import Transmission as Transmission
 from slotwise.schedule.policies import POLICIES as POLICIES
@@ -48,6 +49,7 @@ from slotwise.schedule.selections import round_robin as round_robin
 from slotwise.schedule.selections import shortest_uplink as shortest_uplink
 from slotwise.schedule.simulation import NoRoundError as NoRoundError
 from slotwise.schedule.simulation import case_of as case_of
+from slotwise.schedule.simulation import refuse_windows_on_two_bands as refuse_windows_on_two_bands
 from slotwise.schedule.simulation import scheduler_for as scheduler_for
 from slotwise.schedule.simulation import simulate as simulate
 from slotwise.schedule.simulation import timeline_of as timeline_of

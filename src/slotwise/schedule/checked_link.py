@@ -18,9 +18,12 @@ from slotwise.schedule.link import (
     BlockLink,
     FadingDraws,
     Floats,
+    GroupLink,
     Integers,
     Link,
     Transmission,
+    has_blocks,
+    has_groups,
 )
 
 
@@ -44,13 +47,17 @@ def checked_link(link: Any, devices: int) -> Link:
     Raises:
         UserError: the object lacks what a link has.
     """
-    for name in ("uplink", "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots"):
+    uplink = ("uplinks", "most_senders") if has_groups(link) else ("uplink",)
+    for name in (*uplink, "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots"):
         # The class first: to ask the object would compute its planned slots, which takes long.
         if not hasattr(type(link), name) and not hasattr(link, name):
             raise UserError(f"link: {describe_value(link)} has no {name}")
     if vars(type(link)).get("returns_valid_slots"):
         return cast("Link", link)
-    checked = CheckedBlockLink(link, devices) if isinstance(link, BlockLink) else CheckedLink(link, devices)
+    if has_groups(link):
+        checked: CheckedLink = CheckedGroupLink(link, devices)
+    else:
+        checked = CheckedBlockLink(link, devices) if has_blocks(link) else CheckedLink(link, devices)
     # Checked here: not every schedule uses them.
     _ = checked.planned_slots, checked.planned_broadcast_slots
     return checked
@@ -87,9 +94,13 @@ class CheckedLink:
             found: Any = self._link.uplink(device, slot, attempt)
         except Exception as error:  # not by `_ask`: this is called most often
             raise self._failed("uplink", error) from error
-        if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], bool | np.bool_):
-            raise self._wrong("uplink", "a Transmission: slots, and whether it is lost", found)
-        return Transmission(self._whole("uplink", found[0]), bool(found[1]))
+        return self._transmission("uplink", found)
+
+    def _transmission(self, name: str, found: Any) -> Transmission:
+        is_flag = isinstance(found, tuple) and len(found) > 1 and isinstance(found[1], bool | np.bool_)
+        if not is_flag or len(found) not in (2, len(Transmission._fields)):
+            raise self._wrong(name, "a Transmission: slots, and whether it is lost", found)
+        return Transmission(self._whole(name, found[0]), bool(found[1]))
 
     def broadcast(self, receivers: Sequence[int], slot: int) -> int:
         """Return the slots of a broadcast; the link gets the receivers as a tuple, which it cannot change."""
@@ -130,6 +141,25 @@ class CheckedLink:
     def _wrong(self, name: str, wanted: str, found: object) -> UserError:
         shown = found if isinstance(found, int | float) else describe_value(found)
         return UserError(f"link {type(self._link).__name__}: {name} must be {wanted}; it is {shown}")
+
+
+class CheckedGroupLink(CheckedLink):
+    """The same for a `GroupLink`."""
+
+    returns_valid_slots = True
+    _link: GroupLink
+
+    @cached_property
+    def most_senders(self) -> int:
+        """Devices of a group at most."""
+        return self._whole("most_senders", self._ask("most_senders"))
+
+    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:
+        """Return what becomes of the uplinks of a group; the link gets tuples, which it cannot change."""
+        found: Any = self._ask("uplinks", tuple(devices), slot, tuple(attempts))
+        if not isinstance(found, Sequence) or len(found) != len(devices):
+            raise self._wrong("uplinks", f"{len(devices)} Transmissions, one for each device", found)
+        return [self._transmission("uplinks", one) for one in found]
 
 
 class CheckedBlockLink(CheckedLink):

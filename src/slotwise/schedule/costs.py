@@ -118,11 +118,11 @@ class ServerUsage(NamedTuple):
 
     sending: int  # broadcasts, with models that are sent again
     receiving: int  # slots in which at least one uplink is on the air, lost ones included
-    idle: int
+    idle: int  # neither; with a band for each direction the server may do both at once
 
     @property
     def channel_share(self) -> float:
-        """Share of the slots in which the channel carries something."""
+        """Share of the slots in which the channel carries something, if it is one for both directions."""
         return (self.sending + self.receiving) / max(1, sum(self))
 
     def joules(self, powers: Powers) -> float:
@@ -137,13 +137,20 @@ def server_usage(timeline: Timeline) -> ServerUsage:
     repeated = np.unique(timeline.repeats[:, 2:], axis=0)  # some have several receivers
     sending += int((repeated[:, 1] - repeated[:, 0]).sum())
     _, start, end = _on_air(timeline, timeline.lost[:, 4])
-    # On several sub-channels uplinks overlap. In order of their starts, each adds only the slots after
-    # the latest end so far.
+    receiving, busy = _covered(start, end), sending
+    if timeline.scenario.has_full_duplex:  # windows, and with them repeats, are not simulated with it
+        start = np.concatenate([start, timeline.broadcast_start])
+        busy = _covered(start, np.concatenate([end, timeline.broadcast_end])) - receiving
+    return ServerUsage(sending, receiving, timeline.last_slot - receiving - busy)
+
+
+def _covered(start: Column, end: Column) -> int:
+    """Return the slots in at least one of some intervals, which may overlap."""
+    # In order of their starts, each adds only the slots after the latest end so far.
     order = np.argsort(start, kind="stable")
     start, until = start[order], np.maximum.accumulate(end[order])
     before = np.concatenate([np.zeros(1, dtype=np.int64), until[:-1]])[: len(until)]
-    receiving = int(np.maximum(until - np.maximum(start, before), 0).sum())
-    return ServerUsage(sending, receiving, timeline.last_slot - sending - receiving)
+    return int(np.maximum(until - np.maximum(start, before), 0).sum())
 
 
 def usage(timeline: Timeline) -> Usage:
@@ -218,6 +225,11 @@ class Costs(EqualByNumbers):
         """Share of each activity in the slots that devices are present."""
         total = self.usage.total
         return {name: slots / max(1, sum(total)) for name, slots in total._asdict().items()}
+
+    @property
+    def channel_share(self) -> float:
+        """Share of the slots in which something is sent, in one direction or both."""
+        return (self.slots - self.server.idle) / max(1, self.slots)
 
     @property
     def air_slots(self) -> Spread:

@@ -14,7 +14,7 @@ from slotwise.fleet import Fleet
 from slotwise.fleet.battery import NANOJOULES, Ledger
 from slotwise.scenario import Scenario
 from slotwise.schedule.decisions import Answer, Decision, DecisionKind
-from slotwise.schedule.link import FleetLink, Link, Transmission
+from slotwise.schedule.link import FleetLink, GroupLink, Link, Transmission, has_groups
 from slotwise.schedule.policy import Delivery, Policy, bound_delivery
 from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.scheduler_events import (
@@ -62,6 +62,7 @@ def driven(
         absent=fleet.absent_at_first,
         changes=scenario.group_size_changes,
         sub_channels=at_once if reach is None else reach.uplinks_at_once(at_once, scenario.devices),
+        full_duplex=scenario.has_full_duplex,
         link=link,
         windows=reach,
         asks=asks,
@@ -75,7 +76,8 @@ def planned_delivery(
     """Return the policy's delivery; a plan it makes assumes the planned slots of the link."""
     if policy.plans and not isinstance(link, FleetLink):
         fleet = replace(fleet, link_slots=tuple(link.planned_slots))
-        scenario = replace(scenario, link_slots=link.planned_broadcast_slots)
+        together = link.most_senders if has_groups(link) else scenario.sub_channels
+        scenario = replace(scenario, link_slots=link.planned_broadcast_slots, sub_channels=together)
         policy = policy.for_planned_slots()
     return bound_delivery(policy, scenario, fleet, rounds)
 
@@ -137,6 +139,8 @@ class Drive:
         self._absences = bool(fleet.absences)
         self._energy = None if fleet.batteries is None else EnergyUse(fleet, link)
         # Without faults the slots of every uplink are known: to ask the link for each would only take time.
+        self._groups: GroupLink | None = link if has_groups(link) else None
+        self._group: list[Grant] = []  # those of the present instant
         self._fixed_slots = fleet.link_slots if fleet.faultless and isinstance(link, FleetLink) else None
         for device, leaves, returns in fleet.absences:
             # The Scheduler knows from its start who is absent in slot 0.
@@ -181,6 +185,7 @@ class Drive:
                     break
                 scheduler.decide((yield scheduler.undecided))
                 events = ()
+            self._transmit_group(slot)
             wake = scheduler.next_window
             if wake is not None and wake != self._wake:
                 self._agenda.add(wake, Opened())
@@ -189,7 +194,10 @@ class Drive:
     def _carry_out(self, action: Action, slot: int, last: float) -> int | None:
         """Let the channel carry something; return the slot at which a round ends if it is complete now."""
         if type(action) is Grant:
-            self._transmit(action, slot)
+            if self._groups is None:
+                self._transmit(action, slot)
+            else:
+                self._group.append(action)
         elif type(action) is Deliver:  # the round is complete from now on
             # Only complete rounds are recorded: the uplinks of one that ends too late are dropped.
             end = slot + self._link.broadcast(action.receivers, slot)
@@ -222,22 +230,42 @@ class Drive:
         return [self._energy.ledger.charge_at(n, slot) / NANOJOULES for n in everyone]
 
     def _transmit(self, grant: Grant, slot: int) -> None:
-        device, round_number, version = grant
+        device = grant.device
         if self._fixed_slots is not None:
-            end = slot + self._fixed_slots[device - 1]
-            lost = False
-        else:
-            attempt = self._attempts[device]
-            self._attempts[device] = attempt + 1
-            slots, lost = self._link.uplink(device, slot, attempt)
-            if self._energy is not None:
-                slots, lost = self._energy.send(device, slot, Transmission(slots, lost))
-            if self._fleet.windows is not None:
-                slots, complete = self._fleet.windows.uplink(device, slot, slots)
-                lost = lost or not complete
-            end = slot + slots
-            # A departure in slot ``end`` is late enough: all slots [slot, end) of the uplink are over.
-            lost = lost or (self._absences and self._fleet.leaves_within(device, slot, end))
+            self._carry(grant, slot, Transmission(self._fixed_slots[device - 1]))
+            return
+        attempt = self._attempts[device]
+        self._attempts[device] = attempt + 1
+        self._carry(grant, slot, self._cut_short(device, slot, self._link.uplink(device, slot, attempt)))
+
+    def _transmit_group(self, slot: int) -> None:
+        """Let the devices of a group send; one whose uplink is broken off changes nothing for the others."""
+        if self._groups is None or not self._group:
+            return
+        devices = [grant.device for grant in self._group]
+        attempts = [self._attempts[device] for device in devices]
+        self._attempts.update(devices)
+        for grant, sent in zip(self._group, self._groups.uplinks(devices, slot, attempts), strict=True):
+            self._carry(grant, slot, self._cut_short(grant.device, slot, sent))
+        self._group = []
+
+    def _cut_short(self, device: int, slot: int, transmission: Transmission) -> Transmission:
+        """Return what becomes of an uplink that its battery, its window or its departure may break off."""
+        if self._energy is not None:
+            transmission = self._energy.send(device, slot, transmission)
+        if self._fleet.windows is not None:
+            slots, complete = self._fleet.windows.uplink(device, slot, transmission.slots)
+            transmission = Transmission(slots, lost=transmission.lost or not complete)
+        # A departure in its last slot's end is late enough: all slots of the uplink are over.
+        end = slot + transmission.slots
+        if self._absences and self._fleet.leaves_within(device, slot, end):
+            return transmission._replace(lost=True)
+        return transmission
+
+    def _carry(self, grant: Grant, slot: int, transmission: Transmission) -> None:
+        """Note an uplink and when it ends."""
+        device, round_number, version = grant
+        lost, end = transmission.lost, slot + transmission.slots
         if not lost:
             self._agenda.add(end, Sent(device))
         elif self._energy is None or not self._sends_again(device, slot, end):

@@ -116,8 +116,10 @@ def unplayed(scenario: Scenario, policy: Policy, fleet: Fleet) -> OneAtATime | D
 
 def shortest_round(scenario: Scenario, fleet: Fleet) -> int:
     """Return the fewest slots in which a full round can end, its broadcast included."""
-    in_turn = -(-min(scenario.group_sizes) // scenario.sub_channels)
-    return in_turn * min(fleet.link_slots) + scenario.link_slots
+    uplinks = -(-min(scenario.group_sizes) // scenario.sub_channels) * min(fleet.link_slots)
+    if scenario.has_full_duplex:  # the uplinks of a round may be sent during the broadcast before
+        return max(uplinks, scenario.link_slots)
+    return uplinks + scenario.link_slots
 
 
 @dataclass(frozen=True)

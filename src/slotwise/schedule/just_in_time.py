@@ -131,10 +131,12 @@ def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> 
     ``plain`` should go on until whoever received one of the first ``rounds`` models has sent: only an uplink
     tells when a model is needed. A device that never sends receives the model it would receive anyway.
     """
-    # Round k begins when round k−1 ends. A sender in it must have its model tau_comp slots before.
-    # The broadcasts that have ended by then are w_1 to w_in_time; 0 means that there is only w_0.
+    # Round k begins when round k−1 ends, or with its broadcast if uplinks need not wait for that. A sender in
+    # it must have its model tau_comp slots before. The broadcasts that have ended by then are w_1 to
+    # w_in_time; 0 means that there is only w_0.
     slots = np.asarray(compute_slots, dtype=np.int64)
-    begins = np.concatenate([np.zeros(1, dtype=np.int64), plain.broadcast_end[:-1]])
+    before = plain.broadcast_start if plain.scenario.has_full_duplex else plain.broadcast_end
+    begins = np.concatenate([np.zeros(1, dtype=np.int64), before[:-1]])
     needed = begins[plain.round] - slots[plain.device - 1]
     in_time: Column = np.searchsorted(plain.broadcast_end, needed, side="right")
     if plain.fleet.windows is not None and not plain.fleet.windows.always_receives:

@@ -27,7 +27,7 @@ FEW = 64  # devices; among fewer compiled loops are not worth their loading
 
 
 class Transmission(NamedTuple):
-    """One attempt to send an update: it occupies its sub-channel for ``slots``, at least 1."""
+    """One attempt to send an update: it occupies its part of the channel for ``slots``, at least 1."""
 
     slots: int
     lost: bool = False  # it took its slots, and no intact update arrived
@@ -114,6 +114,33 @@ class BlockLink(Link, Protocol):
         ``snr_db[b]`` equals ``snr_db(slot)`` of every slot of the block.
         """
         ...
+
+
+@runtime_checkable
+class GroupLink(Link, Protocol):
+    """A link that sees who sends together: devices send in groups, which begin in the same slot.
+
+    A group are those that the selection chooses among the updates that wait when nobody sends: as many as
+    ``most_senders`` and the round permit. The next group begins when all uplinks of this one have ended.
+    `uplink` is never asked.
+    """
+
+    @property
+    def most_senders(self) -> int:
+        """Devices of a group at most, at least 1."""
+        ...
+
+    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> Sequence[Transmission]:
+        """Return what becomes of the uplinks of a group that begins in ``slot``, in the order of devices.
+
+        ``devices`` are in the order in which the selection chose them; ``attempts`` as for `uplink`.
+        """
+        ...
+
+
+def has_groups(link: Link | None) -> TypeGuard[GroupLink]:
+    """Return whether devices send in groups over a link."""
+    return hasattr(type(link), "uplinks")
 
 
 def devices_of(link: Link) -> int:

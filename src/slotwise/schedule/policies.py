@@ -200,7 +200,7 @@ class IntentionalDelay(Value, Policy):
     def has_one_delay(self, scenario: Scenario, fleet: Fleet) -> bool:
         """Return whether the delay that costs nothing is the same for all devices."""
         alike = self.in_turn and self.one_delay and not scenario.group_size_changes
-        return alike and fleet.is_equal_to(scenario)
+        return alike and fleet.is_equal_to(scenario) and not scenario.has_full_duplex
 
     def for_planned_slots(self) -> Policy:
         """Return just-in-time delivery alone: it leaves some slack, which durations by chance need."""

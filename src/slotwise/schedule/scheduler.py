@@ -16,7 +16,7 @@ from slotwise.base.errors import UserError
 from slotwise.fleet import Reach, Retransmission
 from slotwise.schedule.coverage import Coverage
 from slotwise.schedule.decisions import OF_ROUNDS, Answer, Decision, DecisionKind
-from slotwise.schedule.link import Link, devices_of
+from slotwise.schedule.link import Link, devices_of, has_groups
 from slotwise.schedule.policy import Booking, Delivery
 from slotwise.schedule.ready_queue import AT_ONCE, Candidates, Instant, Named, ReadyQueue, Update, queue_of
 from slotwise.schedule.scheduler_events import (
@@ -65,8 +65,9 @@ class Scheduler:
     the device whose turn comes first, and ties go to the lower index. A device's turn is the slot in which it
     finished computing, unless the delivery has planned another.
 
-    With several ``sub_channels`` as many devices send at once; `actions` then grants several uplinks. A
-    broadcast takes the whole channel.
+    With several ``sub_channels`` as many devices send at once; `actions` then grants several uplinks. Over a
+    ``link`` with groups (`GroupLink`) a group begins together when no uplink is under way. A broadcast takes
+    the whole channel, or with ``full_duplex`` a band of its own: uplinks of the next round go on beside it.
 
     A round ends early, with the updates it has, when no present device could add one: all others have left or
     wait for a model. With the retransmission "erasure" a lost update counts as one of the round's uplinks,
@@ -91,6 +92,7 @@ class Scheduler:
         absent: Iterable[int] = (),
         changes: Sequence[tuple[int, int]] = (),
         sub_channels: int = 1,
+        full_duplex: bool = False,
         link: Link | None = None,
         windows: Reach | None = None,
         asks: Collection[DecisionKind] = (),
@@ -98,8 +100,10 @@ class Scheduler:
         self.undecided: Decision | None = None
         self._asks, self._answers = frozenset(asks), dict[DecisionKind, Any]()
         self.group_size, self.delivery, self._changes = group_size, delivery, changes
-        self.sub_channels, self._link, self._slot = sub_channels, link, 0
-        self._windows = windows
+        self._in_groups, self._full_duplex, self._windows = has_groups(link), full_duplex, windows
+        self._choosing = False  # True while a group waits for an answer
+        self.sub_channels = link.most_senders if has_groups(link) else sub_channels
+        self._link, self._slot = link, 0
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         # Planned turns decide instead of a selection.
         self._selection = first_ready if delivery.turns else selection
@@ -226,7 +230,7 @@ class Scheduler:
         # Sorted by device: the order in which a driver reports the events of one instant must not matter.
         for event in sorted(lost):  # after all others: the queue must be complete
             self._requeue_lost_update(event)
-        return [] if self._broadcasting else self._next()
+        return [] if self._broadcasting and not self._full_duplex else self._next()
 
     @property
     def next_window(self) -> int | None:
@@ -328,24 +332,37 @@ class Scheduler:
             awaited = self._coverage.awaited(self._slot)
             if awaited:  # as soon as the uplinks under way have ended
                 return [] if self._in_flight else [self._repeat(self._coverage, awaited)]
-        grants: list[Action] = []
-        # Never more uplinks at once than the round lacks, so a round has at most its group size.
-        while self._ready and self._in_flight < min(self.sub_channels, self._missing):
-            # Who has trained and waits for energy to send again keeps nobody else from sending.
-            if self._waits_for_all and len(self._computing) > len(self._recharging):
-                break
-            if self._asks and self._waits_for_answer():
-                return grants
-            grants.append(self._grant())
+        grants = self._grants()
         # A round ends when it is full, or when no present device computes that could still fill it.
-        if self._in_flight or (self._missing and (self._computing or self._missed)):
+        under_way = self._in_flight or self._broadcasting or self.undecided
+        if under_way or (self._missing and (self._computing or self._missed)):
             return grants
         if self._asks:
             self.undecided = self._open_decision(self.round + 1, OF_ROUNDS)
             if self.undecided is not None:
                 return []
         closed = self._close_round()
-        return [] if closed is None else [closed]
+        if closed is None:
+            return []
+        return [closed, *self._grants()] if self._full_duplex else [closed]
+
+    def _grants(self) -> list[Action]:
+        """Return the uplinks that begin now."""
+        grants: list[Action] = []
+        # Never more uplinks at once than the round lacks, so a round has at most its group size.
+        most = min(self.sub_channels, self._missing)
+        if self._in_groups and self._in_flight and not self._choosing:
+            return grants
+        self._choosing = False
+        while self._ready and self._in_flight < most:
+            # Who has trained and waits for energy to send again keeps nobody else from sending.
+            if self._waits_for_all and len(self._computing) > len(self._recharging):
+                break
+            if self._asks and self._waits_for_answer():
+                self._choosing = True  # the group goes on in this instant
+                return grants
+            grants.append(self._grant())
+        return grants
 
     def _waits_for_answer(self) -> bool:
         """Ask who sends next, unless it is answered or a retransmission comes first."""

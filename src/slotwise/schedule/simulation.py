@@ -17,7 +17,7 @@ from slotwise.schedule.checked_link import checked_link
 from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.just_in_time import just_in_time_timeline
-from slotwise.schedule.link import BlockLink, FleetLink, Link
+from slotwise.schedule.link import BlockLink, FleetLink, Link, has_groups
 from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policies import POLICY, IntentionalDelay, Participation, ready_policy
 from slotwise.schedule.policy import Batched, Delay, Policy, bound_delivery
@@ -76,6 +76,9 @@ def case_of(scenario: Scenario, fleet: Fleet | None = None, link: Link | None = 
         UserError: the link lacks what a link has.
     """
     devices = Fleet.equal(scenario) if fleet is None else fleet
+    refuse_windows_on_two_bands(scenario, devices)
+    if has_groups(link):
+        _refuse_groups(scenario, devices)
     fixed = link is None or (isinstance(link, FleetLink) and link.is_of(scenario, devices))
     devices = devices.of_scenario(scenario, lossy_link=not fixed)
     return devices, FleetLink.of(scenario, devices) if fixed else checked_link(link, scenario.devices)
@@ -131,7 +134,7 @@ def refuse_without_round(scenario: Scenario, policy: Policy, fleet: Fleet, link:
     """Raise a NoRoundError that says what keeps the first round from ending."""
     if not isinstance(link, FleetLink):
         raise NoRoundError("deadline", scenario.deadline, "longer: no round ends by then over this link")
-    if fleet.is_equal_to(scenario):
+    if fleet.is_equal_to(scenario):  # duplex does not matter: the first uplinks wait for no broadcast
         needed = scenario.compute_slots + scenario.communication_slots  # the first group size decides
         raise NoRoundError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
     allowed = None if scenario.deadline is None else _allowed_deadline(scenario, policy, fleet)
@@ -188,8 +191,24 @@ def scheduler_for(
         absent=absent,
         changes=scenario.group_size_changes,
         sub_channels=scenario.sub_channels,
+        full_duplex=scenario.has_full_duplex,
         link=channel,
     )
+
+
+def refuse_windows_on_two_bands(scenario: Scenario, fleet: Fleet) -> None:
+    """Raise an InputError if devices have windows and broadcasts a band of their own."""
+    if scenario.has_full_duplex and fleet.windows is not None:
+        raise InputError("duplex", scenario.duplex, "tdd with windows or owned slots of devices")
+
+
+def _refuse_groups(scenario: Scenario, fleet: Fleet) -> None:
+    """Raise an InputError for what is not simulated over a link whose devices send in groups."""
+    if scenario.sub_channels > 1:
+        allowed = "1 over a link whose devices send in groups"
+        raise InputError("sub_channels", scenario.sub_channels, allowed)
+    if fleet.windows is not None:
+        raise InputError("windows", "given", "omitted over a link whose devices send in groups")
 
 
 def _refuse_unseen_channel(policy: Policy, link: Link) -> None:

@@ -43,6 +43,7 @@ def simulator_of(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -
     if not isinstance(link, FleetLink):
         return Simulator.FADING if _follows_fading(scenario, policy, fleet, link) else Simulator.EVENTS
     alike = policy.in_turn and policy.one_delay and not scenario.group_size_changes
+    alike = alike and not scenario.has_full_duplex
     if alike and fleet.is_equal_to(scenario):
         return Simulator.BATCHES
     # Without faults the plan of just-in-time delivery is what happens.
@@ -56,7 +57,8 @@ def simulator_of(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -
 
 def sends_one_at_a_time(scenario: Scenario, policy: Policy, fleet: Fleet) -> bool:
     """Return whether nothing is decided between two uplinks over fixed slots, whatever the speeds."""
-    in_turn = policy.in_turn and not scenario.group_size_changes and scenario.sub_channels == 1
+    in_turn = policy.in_turn and not scenario.group_size_changes
+    in_turn = in_turn and scenario.sub_channels == 1 and not scenario.has_full_duplex
     return in_turn and not (fleet.absences or fleet.windows or fleet.batteries or fleet.compute_changes)
 
 
@@ -64,6 +66,7 @@ def _follows_fading(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link
     """Return whether the compiled loop over fading links can follow the case."""
     known = isinstance(policy.wait, int) and policy.selection in BY_CHANNEL
     alone = scenario.sub_channels == 1 and not scenario.group_size_changes
+    alone = alone and not scenario.has_full_duplex
     plain = fleet.is_steady and not (fleet.absences or fleet.windows or fleet.batteries)
     return known and alone and plain and has_blocks(link) and find_spec("numba") is not None
 
@@ -76,7 +79,8 @@ def most_uplinks(scenario: Scenario, rounds: int | None, fleet: Fleet) -> int:
         by_rounds = int(min(LARGEST, by_rounds / (1 - fleet.largest_loss)))
     if scenario.deadline is None:
         return by_rounds
-    if not fleet.is_equal_to(scenario):  # rounds may have fewer updates than the group size
+    # Rounds may have fewer updates than the group size, or no broadcast between their uplinks.
+    if not fleet.is_equal_to(scenario) or scenario.has_full_duplex:
         return min(by_rounds, scenario.sub_channels * (scenario.deadline // min(fleet.link_slots)))
     if not scenario.group_size_changes:
         by_deadline = scenario.group_size * (scenario.deadline // scenario.communication_slots)

@@ -54,7 +54,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     """Uplinks and broadcasts of every completed round, slot by slot.
 
     Uplink columns have one row per uplink in the order of the channel (uplinks that start in the same slot
-    on several sub-channels by device); broadcast columns one row per round.
+    by device); broadcast columns one row per round.
     Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the
     updates of its uplinks to w_k and broadcasts w_{k+1}.
     """
@@ -99,12 +99,10 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     ) -> Timeline:
         """Return the timeline of a record."""
         table, lost = (
-            np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
+            # Uplinks that start together were granted in the order of the selection.
+            _in_order(np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5))
             for rows in (record.uplinks, record.lost)
         )
-        # Uplinks that start together were granted in the order of the selection.
-        if scenario.sub_channels > 1:
-            table, lost = (rows[np.lexsort((rows[:, 1], rows[:, 3], rows[:, 0]))] for rows in (table, lost))
         slots = np.array(record.broadcasts, dtype=np.int64).reshape(-1, 2)
         return cls(
             scenario=scenario,
@@ -143,6 +141,17 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     def last_slot(self) -> int:
         """The slot at which the last round is complete; 0 if there is none."""
         return int(self.broadcast_end[-1]) if self.rounds else 0
+
+    @cached_property
+    def most_at_once(self) -> int:
+        """The most uplinks that are on the air in one slot, lost ones included."""
+        starts, ends = (
+            np.sort(np.concatenate([column, self.lost[:, place]]))
+            for column, place in ((self.start, 3), (self.end, 4))
+        )
+        # When the i-th uplink begins, i + 1 have begun and some have ended.
+        begun = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")
+        return int(begun.max(initial=0))
 
     @property
     def equal_devices(self) -> bool:
@@ -293,6 +302,12 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
 
 _PLAIN = ("scenario", "schedule", "delay", "fleet")
 COLUMNS = tuple(field.name for field in fields(Timeline) if field.name not in _PLAIN)
+
+
+def _in_order(rows: Column) -> Column:
+    """Return rows of uplinks by round, start and device; without simultaneous ones they are in this order."""
+    together = (np.diff(rows[:, 3]) == 0).any()
+    return rows[np.lexsort((rows[:, 1], rows[:, 3], rows[:, 0]))] if together else rows
 
 
 def _read_only(column: Column) -> Column:

@@ -13,7 +13,7 @@ from slotwise.base.errors import InputError
 from slotwise.base.notebook import Displayable
 from slotwise.fleet import Devices, Fleet
 from slotwise.options.checks import whole
-from slotwise.scenario import Scenario
+from slotwise.scenario import Duplex, Scenario
 from slotwise.schedule import (
     Asynchronous,
     FleetLink,
@@ -117,6 +117,7 @@ def plan(
     compute_slots: int,
     link_slots: int = 1,
     sub_channels: int = 1,
+    duplex: Duplex = "tdd",
     deadline: int,
     group_sizes: Iterable[int] | None = None,
     fleet: Fleet | Devices | None = None,
@@ -134,6 +135,7 @@ def plan(
         compute_slots: slots of one local training.
         link_slots: slots of one uplink and of one broadcast.
         sub_channels: devices that may send at once.
+        duplex: tdd, or fdd if broadcasts have a band of their own: every schedule is then simulated.
         deadline: T, the slots available for training.
         group_sizes: values of S; all divisors of N by default.
         fleet: the devices, if they are unequal: every schedule is then simulated.
@@ -154,7 +156,8 @@ def plan(
     if not sizes:
         raise InputError("group_sizes", "none", "at least one group size")
     slots: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
-    scenarios = [Scenario(devices=count, group_size=s, sub_channels=sub_channels, **slots) for s in sizes]
+    slots |= {"sub_channels": sub_channels, "duplex": duplex}
+    scenarios = [Scenario(devices=count, group_size=s, **slots) for s in sizes]
     policies = _policies(selection, participation, seed)
     given = fleet.fleet(scenarios[0], seed) if isinstance(fleet, Devices) else fleet
     cases = [_Case(one, *case_of(one, given, link and link(one)), policies) for one in scenarios]
@@ -167,9 +170,12 @@ def plan(
         case.refuse_if_too_large(simulated=bool(counted) or not closed)
     table = PlanTable(_plan(case, counted, powers, closed=closed) for case in cases)
     if not any(row.fits for row in table):
+        if not closed:
+            raise NoRoundError("deadline", deadline, "long enough for a first round to end")
         shortest = min(map(theory.sync_round_slots, scenarios))
-        known = f"at least {shortest}, the slots of the shortest first round"
-        raise NoRoundError("deadline", deadline, known if closed else "long enough for a first round to end")
+        raise NoRoundError(
+            "deadline", deadline, f"at least {shortest}, the slots of the shortest first round"
+        )
     return table
 
 

@@ -38,7 +38,16 @@ from slotwise.options import (
     table_of,
 )
 from slotwise.options.checks import LARGEST_SEED, Value
-from slotwise.radio import LINK, FixedSlots, LinkChoice, RadioOptions, RateAdaptive
+from slotwise.radio import (
+    ACCESS,
+    LINK,
+    AccessChoice,
+    FixedSlots,
+    LinkChoice,
+    RadioOptions,
+    RateAdaptive,
+    Tdma,
+)
 from slotwise.radio.placement import read_distances
 from slotwise.scenario import Scenario
 from slotwise.schedule import (
@@ -52,6 +61,7 @@ from slotwise.schedule import (
     Timeline,
     ready_policy,
     refuse_too_many_uplinks,
+    refuse_windows_on_two_bands,
     simulate,
     simulator_of,
 )
@@ -76,6 +86,8 @@ class Setting(Value):
         link: Links over a fading channel: rate-adaptive (an uplink takes the slots until its bits are
             through), fixed-rate (it takes --link-slots and is lost below a threshold), or your own as
             module:function. Default: no radio, and uplinks take fixed slots.
+        access: How devices share the band of their uplinks: tdma (one sends at a time) or, with radio_link
+            rate-adaptive, ofdma (a group of devices at once, each on resource blocks of its own).
         seed: Random seed of model, partition, batches, participation and fleet.
         slot_ms: Milliseconds of a slot, found from the options of a CPU. Only joules depend on it.
     """
@@ -89,6 +101,7 @@ class Setting(Value):
     policy: PolicyChoice = IntentionalDelay()  # noqa: RUF009
     fleet: Devices = Devices()  # noqa: RUF009
     link: LinkChoice = FixedSlots()  # noqa: RUF009
+    access: AccessChoice = Tdma()  # noqa: RUF009
     seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] = 0
     slot_ms: Annotated[float, Range(above=0), Found()] | None = None
 
@@ -100,6 +113,7 @@ class Setting(Value):
         elif fleet.windows is not None:
             fleet.windows.refuse_unfit((), 0, known=False)
         self._check_link()
+        self._check_access(fleet)
 
     def without_effect(self) -> dict[str, str]:
         """Return the options that exist but have no effect beside the others, each with the reason.
@@ -152,6 +166,19 @@ class Setting(Value):
         if isinstance(self.link, RadioOptions) and self.link.needs_slot:
             refuse_other_slot_ms(self.slot_ms, self.link.slot_ms)
         self._refuse_idle(self.without_effect())
+
+    def _check_access(self, fleet: Fleet) -> None:
+        """Refuse what groups of devices, and uplinks beside a broadcast, are not simulated with."""
+        if self.channel.has_full_duplex:
+            refuse_windows_on_two_bands(self.channel, fleet)
+        if self.access.in_groups:
+            name = ACCESS.name_of(self.access)
+            if not isinstance(self.link, RateAdaptive):
+                raise InputError("access", name, "tdma, unless radio_link is rate-adaptive")
+            if self.channel.sub_channels > 1:
+                raise ConflictError("sub_channels", "access")
+            if fleet.windows is not None:
+                raise InputError("access", name, "tdma with windows or owned slots of devices")
 
     def _refuse_idle(self, idle: Mapping[str, str]) -> None:
         """Raise a NoEffectError for an option without effect that differs from its default."""
@@ -301,7 +328,8 @@ class Setting(Value):
         if not isinstance(self.link, RadioOptions):
             return own_link(LINK, self.link, scenario, self.seed)
         slots = self.fleet.uplinks.uplink_slots
-        return self.radio().link(scenario, seed=self.seed, uplink_slots=slots, until=scenario.deadline)
+        radio = self.radio().link(scenario, seed=self.seed, uplink_slots=slots, until=scenario.deadline)
+        return self.access.link(radio)
 
     def sending_joules(self) -> tuple[float, ...]:
         """Return the joules of a slot of sending, of all devices or one by one: what their batteries pay.

@@ -134,7 +134,7 @@ def label_of(name: str) -> str:
 
 def _controls_of(group: str, usual: Mapping[str, Any], section: str = "") -> Iterator[Control]:
     for name, option in declared(RunConfig).items():
-        place = section or ("plan" if name in FIRST else "radio" if group == "link" else "more")
+        place = section or ("plan" if name in FIRST else "radio" if group in ("link", "access") else "more")
         if option.part != group or (section and name not in TRAINED) or _needs_file(option):
             continue
         shape = _shape(option)

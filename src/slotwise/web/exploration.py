@@ -153,7 +153,7 @@ def figures(timeline: Timeline, powers: Powers | None) -> dict[str, Any]:
         **timeline.totals()._asdict(),
         "delay": timeline.delay,
         "deadline": timeline.scenario.deadline,
-        "channel_share": costs.server.channel_share,
+        "channel_share": costs.channel_share,
         "shares": costs.shares,
         "air_slots": costs.air_slots._asdict(),
         "joules": costs.joules,
@@ -191,7 +191,8 @@ def part(
     cut = table.shape[1] > most
     table = table[:, :most]
     carried = transfers(timeline, window)[:most]
-    uplinks = [one for one in carried if one.device != SERVER]  # they come first
+    beside = timeline.scenario.has_full_duplex
+    alone = [one for one in carried if beside or one.device != SERVER]  # uplinks come first
     names = ("device", "kind", "start", "end", "version", "round")
     columns = list(zip(*carried, strict=True)) or [()] * 6
     starts = round_starts(timeline, window)
@@ -201,8 +202,8 @@ def part(
         "cut": cut,
         "bars": dict(zip(names, table.tolist(), strict=True)),
         "channel": dict(zip(names, ([int(value) for value in column] for column in columns), strict=True)),
-        "lanes": timeline.scenario.sub_channels,
-        "lane": lanes(uplinks) if timeline.scenario.sub_channels > 1 else [0] * len(uplinks),
+        "lanes": max(1, timeline.most_at_once + beside),
+        "lane": [*lanes(alone), *[-1] * (len(carried) - len(alone))],  # -1: all of them
         "rounds": [list(starts), list(starts.values())],
     }
 

@@ -190,7 +190,9 @@ def _refuse_own_code(config: RunConfig) -> None:
     """Refuse to import what a run.json names: a page must not start code that a folder chooses."""
     options = config.options()
     for name, option in declared(RunConfig).items():
-        decides = option.part in ("policy", "link") and option.choice is not None and option.choice.own
+        decides = (
+            option.part in ("policy", "link", "access") and option.choice is not None and option.choice.own
+        )
         if decides and ":" in str(options.get(name, "")):
             raise UserError(f"the {name} {options[name]} is code of your own; slotwise show draws this run")
 

@@ -104,6 +104,10 @@ class LivePlan:
             raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
         if config.channel.sub_channels > 1:
             raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
+        if config.channel.has_full_duplex:
+            raise InputError("duplex", config.channel.duplex, "tdd: a live server has one channel")
+        if config.access.in_groups:
+            raise InputError("access", config.options()["access"], "tdma: a live server has one channel")
         if not isinstance(config.compressor, NoCompression):
             allowed = "none: devices of a live run send whole updates, quantised with bits"
             raise InputError("compressor", config.options()["compressor"], allowed)

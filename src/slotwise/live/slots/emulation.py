@@ -169,6 +169,10 @@ def refuse_unsupported(config: RunConfig) -> None:
     options, fleet = config.options(), config.make_fleet()
     if config.channel.sub_channels > 1:
         raise InputError("sub_channels", config.channel.sub_channels, "1: there is one medium")
+    if config.channel.has_full_duplex:
+        raise InputError("duplex", config.channel.duplex, "tdd: there is one medium")
+    if config.access.in_groups:
+        raise InputError("access", options["access"], "tdma: there is one medium")
     if config.channel.devices > MAX_DEVICES:
         raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} on a medium")
     if config.model.not_live:

@@ -143,7 +143,8 @@ class Picture:
         count = 1 + max(lanes.values(), default=0)
         for broadcast in (False, True):
             chosen = [one for one in carried if (one.device == SERVER) == broadcast]
-            parts = 1 if broadcast else count
+            whole = broadcast and not self.timeline.scenario.has_full_duplex
+            parts = 1 if whole else count
             letters = max((len(chart.transfer_label(one)) for one in chosen), default=1)
             shortest = (chart.shortest_broadcast if broadcast else chart.shortest_uplink)(self.timeline)
             for one in chosen:
@@ -151,10 +152,10 @@ class Picture:
                 room = fit(letters, slot * shortest, thickness, smallest, largest)
                 first, end = self.window.clip(one.start, one.end)
                 # A part of a bar may be too short for a label that fits the whole.
-                whole = (first, end) == (one.start, one.end)
-                middle = 0.5 if broadcast else (lanes[one] + 0.5) / parts
+                uncut = (first, end) == (one.start, one.end)
+                middle = 0.5 if whole else (lanes[one] + 0.5) / parts
                 label = chart.transfer_label(one)
-                yield Bar(one, first, end, label, room if whole else None, middle, 1 / parts)
+                yield Bar(one, first, end, label, room if uncut else None, middle, 1 / parts)
 
     def device_bars(self, slot: float, height: float, smallest: float, largest: float) -> Iterator[Bar]:
         """Yield the intervals of the devices. Lengths are in the unit of the font sizes."""

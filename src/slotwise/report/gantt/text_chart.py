@@ -132,8 +132,9 @@ class _Chart:
         # The labels of the rows decide how many slots fit; there cannot be more than columns.
         self.rows = choose_rows(timeline, wanted.cut(width))
         labels = [row.label for row in self.rows if row.shown]
-        several = timeline.scenario.sub_channels > 1
-        name = f"channel {timeline.scenario.sub_channels}" if several else "channel"
+        beside = timeline.scenario.has_full_duplex
+        lanes = timeline.most_at_once + beside
+        name = f"channel {lanes}" if lanes > 1 else "channel"
         self.label_width = max(map(len, [*labels, name])) + 2
         room = max(width - self.label_width, FEWEST_COLUMNS)
         self.slot_width = max(1, min(WIDEST_SLOT, room // wanted.slots))
@@ -203,13 +204,13 @@ class _Chart:
     def _channel_lines(self) -> list[_Line]:
         """Return one line for each sub-channel in use, or one for each digit where numbers read downwards."""
         lanes = chart.lanes(self.transfers)
-        numbers = range(1 + max(lanes, default=0))
+        numbers, full_duplex = range(1 + max(lanes, default=0)), self.timeline.scenario.has_full_duplex
         found = []
         for lane in numbers:
             mine = [
                 transfer
                 for transfer, place in zip(self.transfers, lanes, strict=True)
-                if place == lane or transfer.device == SERVER
+                if place == lane or (transfer.device == SERVER and not full_duplex)
             ]
             found += self._lane_lines(mine, "channel" if len(numbers) == 1 else f"channel {lane + 1}")
         return found

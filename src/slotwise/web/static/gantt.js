@@ -254,10 +254,10 @@
       for (let i = 0; i < device.length; i++) {
         const [left, right] = this.ends(start[i], end[i]), wide = right - left;
         if (left > this.width || right < SIDE) continue;
-        const look = sw.activity[kind[i]], on = this.part.lane[i] || 0;
-        const all = device[i] === 0 ? CHANNEL : lane, height = all * look.thickness;
+        const look = sw.activity[kind[i]], on = this.part.lane[i], whole = on < 0;
+        const all = whole ? CHANNEL : lane, height = all * look.thickness;
         pen.fillStyle = sw.tone(look.colours);
-        const y = top + (device[i] === 0 ? 0 : on * lane) + (all - height) / 2;
+        const y = top + (whole ? 0 : on * lane) + (all - height) / 2;
         pen.fillRect(left, y, wide, height - (lanes > 1 ? 0.6 : 0));
         const label = device[i] === 0 ? "w" + version[i] : String(device[i]);
         if ((device[i] === 0 || labelled) && wide > label.length * 7 + 2 && height >= 11) {
@@ -365,9 +365,9 @@
         return null;
       };
       if (top >= this.head && top < this.head + CHANNEL) {
-        const { device, start, end } = this.part.channel, lane = Math.floor((top - this.head) / CHANNEL * this.part.lanes);
+        const { start, end } = this.part.channel, lane = Math.floor((top - this.head) / CHANNEL * this.part.lanes);
         for (let i = 0; i < start.length; i++)
-          if (start[i] <= slot && slot < end[i] && (device[i] === 0 || this.part.lane[i] === lane)) return { ...row(this.part.channel, i), transfer: true };
+          if (start[i] <= slot && slot < end[i] && (this.part.lane[i] < 0 || this.part.lane[i] === lane)) return { ...row(this.part.channel, i), transfer: true };
         return null;
       }
       if (top < this.top) return null;

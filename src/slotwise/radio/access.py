@@ -1,0 +1,70 @@
+"""Multiple access: how devices share the band of their uplinks. Each scheme is a value.
+
+To add one, write a class with a method ``link`` and name it in `ACCESSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from slotwise.base.errors import InputError
+from slotwise.options import Choice, Named, Range, loaded
+from slotwise.options.checks import Value
+from slotwise.radio.allocations import ALLOCATION, equal_blocks
+from slotwise.radio.channel import TraceConditions
+from slotwise.radio.group_links import OfdmaLink
+from slotwise.radio.radio_link import RadioLink
+from slotwise.schedule.link import Link
+
+
+@dataclass(frozen=True)
+class Tdma:
+    """One device sends at a time, or one on each sub-channel."""
+
+    in_groups: ClassVar[bool] = False
+
+    def link(self, radio: RadioLink) -> Link:
+        """Return the link itself."""
+        return radio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ofdma(Value):
+    """A group of devices sends at once, each on resource blocks of its own.
+
+    Attributes:
+        devices: Devices of a group of ofdma at most.
+        resource_blocks: Resource blocks into which ofdma divides the band.
+        allocation: Resource blocks of each device of a group: equal, inverse-rate (in proportion to it),
+            min-max (the slowest takes the shortest time), or your own module:function.
+    """
+
+    in_groups: ClassVar[bool] = True
+    devices: Annotated[int, Range(least=1, most=1000), Named("ofdma_devices")] = 10
+    resource_blocks: Annotated[int, Range(least=1, most=10_000)] = 100
+    allocation: Annotated[Any, ALLOCATION] = equal_blocks
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resource_blocks < self.devices:
+            allowed = f"at least {self.devices}, one for each device of a group (ofdma_devices)"
+            raise InputError("resource_blocks", self.resource_blocks, allowed)
+
+    def link(self, radio: RadioLink) -> Link:
+        """Return the link of groups, in which a device has its whole power on its blocks."""
+        refuse_trace_of_bits(radio, "ofdma")
+        return OfdmaLink(radio, self.devices, loaded(self.allocation), self.resource_blocks, full_power=True)
+
+
+def refuse_trace_of_bits(radio: RadioLink, name: str) -> None:
+    """Raise an InputError if the gains of devices are needed and a recorded trace has none."""
+    conditions = radio.conditions
+    if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
+        raise InputError("access", name, "tdma with a trace of bits, which has no gains")
+
+
+ACCESSES: Mapping[str, Any] = {"tdma": Tdma, "ofdma": Ofdma}
+ACCESS = Choice("access", ACCESSES)
+AccessChoice = Annotated[Tdma | Ofdma, ACCESS]

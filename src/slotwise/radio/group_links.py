@@ -1,0 +1,122 @@
+"""Links over which a group of devices sends together: `OfdmaLink`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from slotwise.base.random_streams import Floats
+from slotwise.radio.allocations import Allocated, Allocation, Group, allocated
+from slotwise.radio.radio_link import RadioLink, whole_bits
+from slotwise.schedule.link import Transmission
+
+_TILE = 65_536  # SNRs that are drawn together
+_MOST_DRAWN = 4_096  # devices of which all SNRs of a block are drawn
+
+
+class GroupRadioLink(ABC):
+    """A radio link whose devices send in groups (`slotwise.schedule.link.GroupLink`).
+
+    Attributes:
+        radio: The link of a device alone: its SNRs, the bits of an update, and the broadcasts.
+        most_senders: Devices of a group at most.
+    """
+
+    returns_valid_slots: ClassVar[bool] = True
+
+    def __init__(self, radio: RadioLink, most_senders: int) -> None:
+        self.radio, self.devices = radio, radio.devices
+        self.most_senders = min(most_senders, self.devices)
+        self.broadcast: Callable[[Sequence[int], int], int] = radio.broadcast
+        self.snr_db: Callable[[int], Floats] = radio.snr_db
+        self._tile, self._first_block = np.empty((0, self.devices)), 0
+
+    @property
+    def planned_broadcast_slots(self) -> int:
+        """Slots of a broadcast that plans assume."""
+        return self.radio.planned_broadcast_slots
+
+    @property
+    @abstractmethod
+    def planned_slots(self) -> Sequence[int]:
+        """Slots of an uplink of each device in a full group that plans assume."""
+
+    @abstractmethod
+    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:
+        """Return what becomes of the uplinks of a group that begins in ``slot``."""
+
+    def uplink(self, device: int, slot: int, attempt: int) -> Transmission:
+        """Return what becomes of an uplink of a device that is a group by itself."""
+        return self.uplinks([device], slot, [attempt])[0]
+
+    def end(self, slot: int) -> int:
+        """Return the slot at which an uplink that began in ``slot`` is given up, or too late."""
+        radio = self.radio
+        return min(slot + radio.give_up_slots, max(slot, radio.deadline) + 1)
+
+    def snr(self, places: Sequence[int], block: int) -> Floats:
+        """Return the linear SNRs of the devices at ``places`` (device n is at n−1) in a block."""
+        if self.devices > _MOST_DRAWN:
+            drawn: Floats = self.radio.conditions.snr(block, 1, places=np.array(places))[0]
+            return drawn
+        if not self._first_block <= block < self._first_block + len(self._tile):
+            self._first_block = block
+            self._tile = self.radio.conditions.snr(block, max(1, _TILE // self.devices))
+        found: Floats = self._tile[block - self._first_block, places]
+        return found
+
+
+class OfdmaLink(GroupRadioLink):
+    """Each device of a group has resource blocks of its own until all have sent.
+
+    A device with b of B blocks and the part p of its power has the SNR p·B/b times that of the whole band,
+    and b/B of its bandwidth.
+    """
+
+    def __init__(
+        self, radio: RadioLink, most_senders: int, allocation: Allocation, blocks: int, *, full_power: bool
+    ) -> None:
+        super().__init__(radio, most_senders)
+        self.allocation, self.blocks, self.full_power = allocation, blocks, full_power
+
+    @cached_property
+    def planned_slots(self) -> Sequence[int]:
+        """Slots with an equal share of the band."""
+        share = self.blocks // self.most_senders / self.blocks
+        gain = 1 / share if self.full_power else 1.0
+        scale = self.radio.uplink_scale * share
+        return replace(self.radio, uplink_scale=scale, uplink_gain=gain).planned_slots
+
+    def allocated(self, devices: Sequence[int], slot: int) -> Allocated:
+        """Return blocks and powers of a group that begins in ``slot``."""
+        radio = self.radio
+        snr = self.snr([device - 1 for device in devices], slot // radio.coherence_slots)
+        sizes = radio.update_bits, self.blocks, radio.rate, self.full_power, radio.uplink_scale
+        return allocated(self.allocation, Group(tuple(devices), snr, *sizes))
+
+    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
+        """Return what becomes of each uplink, at the rate of its device's blocks."""
+        radio, places = self.radio, [device - 1 for device in devices]
+        blocks, power = self.allocated(devices, slot)
+        share = blocks / self.blocks
+        gain, scale = power / share, share * radio.uplink_scale
+        start, end, each = slot, self.end(slot), radio.coherence_slots
+        missing, slots = [radio.update_bits] * len(places), [0] * len(places)
+        left = list(range(len(places)))
+        while left and slot < end:
+            block = slot // each
+            span = min((block + 1) * each, end) - slot
+            carried = whole_bits(radio.rate.efficiency(self.snr(places, block) * gain) * scale).tolist()
+            for i in left:
+                bits = carried[i]
+                if bits * span >= missing[i]:
+                    slots[i] = slot - start - (-missing[i] // bits)
+                missing[i] -= bits * span
+            left = [i for i in left if not slots[i]]
+            slot += span
+        return [Transmission(taken or end - start, lost=not taken) for taken in slots]
