@@ -1,10 +1,11 @@
 """Random faults in live runs: chaos.py --faults 200 --seed 1.
 
-Runs with six devices in three processes, in turn on mosquitto, on the embedded broker, and on mosquitto with
-TLS and passwords or certificates, all behind TCP proxies. Every second or so there is a fault: kill -9,
-SIGTERM or SIGSTOP of devices, server or broker; cut, delayed or truncated connections, one or all. Who was
-killed is started again. A run is right if it ends with all planned rounds, no update is applied twice, its
-timeline.json replays to the run's model to the bit, and no device has ended with an error.
+Runs with six devices in three processes, in turn on mosquitto, on the embedded broker, on mosquitto with
+TLS and passwords or certificates, and over UDP, all behind proxies. Every second or so there is a fault:
+kill -9, SIGTERM or SIGSTOP of devices, server or broker; connections that are cut, delayed or truncated (over
+UDP, datagrams that are lost, doubled and reordered), one or all. Who was killed is started again. A run is
+right if it ends with all planned rounds, no update is applied twice, its timeline.json replays to the run's
+model to the bit, and no device has ended with an error.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from slotwise.live.server.server_config import LivePlan
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import model_sha256
 from tcp_proxy import TcpProxy
+from udp_proxy import UdpProxy
 
 HERE = Path(__file__).resolve().parent
 PROCESSES, DEVICES_EACH = 3, 2
@@ -51,7 +53,9 @@ TIMEOUTS = [
 ]  # short, so that faults do not take minutes
 EMBEDDED = "embedded broker"
 TLS = {"TLS with passwords": False, "TLS with certificates": True}  # on mosquitto; whether by certificate
-BROKERS = ("mosquitto", EMBEDDED, *TLS)
+UDP = "UDP"
+BROKERS = ("mosquitto", EMBEDDED, *TLS, UDP)
+WITHOUT_BROKER = (EMBEDDED, UDP)  # none but the server's own
 RESTARTED = (-signal.SIGKILL, -signal.SIGTERM, 130)  # exit codes of a server that was killed or stopped
 ENDED_BY_ITSELF = (0, 3)  # exit codes of devices at the end of a run; 3 for those that are excluded then
 
@@ -124,8 +128,15 @@ class Trial:
     async def start(self) -> None:
         """Start everything."""
         self._near = await self.stack.enter_async_context(TcpProxy(free_port(), self._port))
-        self._far = await self.stack.enter_async_context(TcpProxy(free_port(), self._port))
-        if self._kind != EMBEDDED:
+        self._far: TcpProxy | UdpProxy
+        if self._kind == UDP:
+            far = UdpProxy(free_port(), self._port, self._random)
+            self._far = await self.stack.enter_async_context(far)
+            enrolment = Enrolment(["127.0.0.1"], self._port, udp=True)
+            create_enrolment(self._fleet, enrolment, PROCESSES * DEVICES_EACH)
+        else:
+            self._far = await self.stack.enter_async_context(TcpProxy(free_port(), self._port))
+        if self._kind not in WITHOUT_BROKER:
             self._configure_broker()
             await self._start_broker()
         await self._start_server()
@@ -159,7 +170,7 @@ class Trial:
     async def _fault(self) -> bool:
         """Inject one; return whether there was anything to disturb."""
         server = self._processes["server"]
-        proxy = self._random.choice([self._far] if self._kind == EMBEDDED else [self._near, self._far])
+        proxy = self._random.choice([self._far] if self._kind in WITHOUT_BROKER else [self._near, self._far])
         everyone, seconds = self._random.random() < 0.5, self._random.uniform(0.2, 6.0)
         kinds: dict[str, Callable[[], Awaitable[bool]]] = {
             "cut": lambda: _done(proxy.cut(self._random, everyone=everyone)),
@@ -167,7 +178,7 @@ class Trial:
             "truncate": lambda: _done(proxy.truncate(self._random, everyone=everyone)),
         }
         parties = ["devices 0", "devices 1", "devices 2", "server"]
-        parties += [] if self._kind == EMBEDDED else ["broker"]
+        parties += [] if self._kind in WITHOUT_BROKER else ["broker"]
         party = self._random.choice(parties)
         who = party.split()[0]
         kinds |= {
@@ -240,7 +251,10 @@ class Trial:
         plan = [word for name, value in PLAN.items() for word in (f"--{name}", str(value))]
         options = ["--out", str(self.out), "--go-on", "--task", "chaos:make_task", *plan]
         embedded = ["--listen", f"127.0.0.1:{self._port}"]
-        where = embedded if self._kind == EMBEDDED else self._broker_at(self._near, "server.toml")
+        if self._kind == UDP:
+            where = ["--credentials", str(self._fleet / "server.toml")]
+        else:
+            where = embedded if self._kind == EMBEDDED else self._broker_at(self._near, "server.toml")
         steady = ["--quiet", "--checkpoint-every", "0"]
         await self._spawn("server", _slotwise("serve", *options, *where, *TIMEOUTS, *steady))
 
@@ -250,10 +264,12 @@ class Trial:
         where = self._broker_at(self._far)
         await self._spawn(party, _slotwise("fleet", *numbers, *where, "--task", "chaos:make_task", "--quiet"))
 
-    def _broker_at(self, proxy: TcpProxy, credentials: str = "") -> list[str]:
+    def _broker_at(self, proxy: TcpProxy | UdpProxy, credentials: str = "") -> list[str]:
         if self._kind in TLS:
             login = ["--credentials", str(self._fleet / credentials)]
             return [*login, "--broker", f"mqtts://127.0.0.1:{proxy.port}"]
+        if self._kind == UDP:
+            return ["--credentials", str(self._fleet), "--broker", f"udp://127.0.0.1:{proxy.port}"]
         return ["--broker", f"mqtt://127.0.0.1:{proxy.port}"]
 
     async def _spawn(self, party: str, command: list[str], folder: Path = HERE) -> None:

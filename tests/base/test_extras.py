@@ -16,7 +16,8 @@ from slotwise.base.extras import EXTRAS, PARTS, SMALL_EXTRAS, MissingPackage, im
 from slotwise.cli.app import COMMANDS
 
 ROOT = Path(__file__).parents[2]
-OF_EXTRAS = {package: extra for extra, packages in EXTRAS.items() for package in packages if extra}
+# The first extra that has a package is named.
+OF_EXTRAS = {package: extra for extra, packages in reversed(EXTRAS.items()) for package in packages if extra}
 OF_SLOTWISE = (*EXTRAS[""], *PARTS)
 # Modules whose names differ from those of the packages to install.
 PACKAGES = {"mlflow": "mlflow-skinny", "paho": "paho-mqtt"}

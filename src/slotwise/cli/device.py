@@ -16,13 +16,12 @@ from typing import Annotated, Any, NoReturn
 from cyclopts import Parameter
 
 from slotwise.base.errors import InputError
-from slotwise.base.extras import require
 from slotwise.base.machine import available_cores, refuse_too_many_processes
 from slotwise.base.observer import stop_on_signals
 from slotwise.cli import app
 from slotwise.cli.app import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
-from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
+from slotwise.live.device.device_host import DeviceConfig, Excluded, fleet_login, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.options.checks import option_names, whole
 
@@ -69,7 +68,6 @@ def fleet(
     quiet: Annotated[bool, QUIET] = False,
 ) -> int:
     """Run many devices at once, each with its own connection, for a trial on one machine."""
-    require("aiomqtt", "paho")  # here, so that processes do not all say it
     if (processes := whole("processes", options.pop("processes", 1))) > 1:
         return _spread(processes, options)
     return _finish(lambda: run_fleet(**_how(options, quiet, log_json)))
@@ -116,6 +114,8 @@ def _spread(processes: int, options: dict[str, Any]) -> int:
     if processes > devices:
         raise InputError("processes", processes, f"from 1 to {devices}, the number of devices")
     refuse_too_many_processes("processes", processes)
+    login = {name: options[name] for name in option_names(BrokerOptions) if name in options}
+    fleet_login(BrokerOptions(**login), first)  # here, so that processes do not all say what is wrong
     workers = max(1, whole("workers", options.get("workers", available_cores())) // processes)
     kept = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
     children = []

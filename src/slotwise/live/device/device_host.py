@@ -118,11 +118,16 @@ def run_fleet(
         raise InputError("devices", devices, f"at most {MAX_DEVICES:,}, as each has its own connection")
     allow_open_files("devices", devices, "each has a connection")
     threads = available_cores() if workers is None else whole("workers", workers)
-    chosen, logins = broker or BrokerOptions(), {}
-    for number in range(whole("first", first), first + devices):
-        file = None if chosen.credentials is None else Path(chosen.credentials) / f"device-{number}.toml"
-        logins[number] = _login(replace(chosen, credentials=file), number)
+    chosen, numbers = broker or BrokerOptions(), range(whole("first", first), first + devices)
+    logins = {number: fleet_login(chosen, number) for number in numbers}
     return _run(logins, DeviceConfig(**options), threads, notice)
+
+
+def fleet_login(broker: BrokerOptions, number: int) -> Broker | UdpLogin:
+    """Return the login of a device whose credentials, if there are any, are in a folder."""
+    folder = broker.credentials
+    file = None if folder is None else Path(folder) / f"device-{number}.toml"
+    return _login(replace(broker, credentials=file), number)
 
 
 def _login(broker: BrokerOptions, number: int) -> Broker | UdpLogin:
