@@ -60,3 +60,26 @@ def test_a_folder_of_something_else_is_left_alone(slotwise, tmp_path: Path) -> N
     assert code == 2
     assert err.startswith(f"slotwise: {tmp_path}: exists already")
     assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+
+
+def test_certificates_are_renewed_by_their_end(slotwise, tmp_path):
+    fleet = tmp_path / "fleet"
+    slotwise("enroll", fleet, "--devices", 2, "--host", "localhost", "--certificates", "--days", 100)
+    code, out, _ = slotwise("enroll", fleet, "--renew", 30)
+    assert (code, out) == (0, f"{fleet}: no certificate ends within 30 days\n")
+    code, out, _ = slotwise("enroll", fleet, "--renew", 100)
+    assert code == 0
+    assert [line.partition(",")[0] for line in out.splitlines()[:4]] == [
+        f"renewed: {owner}" for owner in ("broker", "server", "device-1", "device-2")
+    ]
+    assert "send mosquitto SIGHUP" in out
+    assert "copy server.crt and server.key" in out
+    _, _, errors = slotwise("enroll", fleet, "--renew", 4000)
+    assert "the authority itself ends on" in errors
+
+
+@pytest.mark.parametrize("other", [("--add", "1"), ("--revoke", "1"), ("--days", "30"), ("--udp",)])
+def test_a_renewal_is_no_other_change(slotwise, tmp_path, other):
+    code, _, errors = slotwise("enroll", tmp_path / "fleet", "--renew", 30, *other)
+    assert code == 2
+    assert f"{other[0]} cannot be combined with --renew" in errors

@@ -47,7 +47,12 @@ def snapshot(moment: float = 1e9, stalled_for: float = 0.0, **more: Any) -> Live
 
 
 def known() -> set[str]:
-    devices = {"slotwise_device_updates_total"}  # of devices, which this run has none of
+    # Of devices and of a campaign, which this run has none of.
+    devices = {
+        "slotwise_device_updates_total",
+        "slotwise_device_certificate_days",
+        "slotwise_campaign_plan_refused",
+    }
     return devices | set(re.findall(r"^# TYPE (\w+)", metrics(snapshot(), 0.0), re.MULTILINE))
 
 

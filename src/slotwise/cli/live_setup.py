@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +37,7 @@ ENROLMENT_FLAGS = (
     Flag("devices", int, "How many devices, numbered from 1.", NEW),
     *flags_of(Enrolment, NEW, only=["port", "name", "largest_model", "days"]),
     Flag("add", int, "Add devices; nothing changes for the others.", CHANGE),
+    Flag("renew", int, "Renew the certificates that end within so many days, and no others.", CHANGE),
 )
 
 
@@ -57,14 +59,18 @@ def enroll(
     Device 7 can then publish as device 7 only, and read only what is meant for it.
     """
     require("cryptography")
-    add = options.pop("add", None)
+    add, renew = options.pop("add", None), options.pop("renew", None)
+    given = {"certificates": None if certificates is None else "given", "udp": "given" if udp else None}
+    if renew is not None:
+        refuse_with("renew", {**options, "host": host, "add": add, "revoke": revoke, **given})
+        _renew(folder, whole("renew", renew))
+        return
     if add is None and not revoke:
         if udp:
             for_broker = {name: options.get(name) for name in ("largest_model", "days")}
             refuse_with("udp", {**for_broker, "certificates": certificates})
         _create(folder, {**options, "hosts": host or [], "by_certificate": bool(certificates), "udp": udp})
         return
-    given = {"certificates": None if certificates is None else "given", "udp": "given" if udp else None}
     refuse_with("revoke" if add is None else "add", {**options, "host": host, **given})
     _change(folder, 0 if add is None else whole("add", add), revoke or [])
 
@@ -111,6 +117,23 @@ def _change(folder: Path, add: int, revoke: Sequence[int]) -> None:
         # It checks certificates only when a connection is made, and the new device has the same access rules.
         old = _listed(replaced)
         print(f"restart it instead if the old {old} may be connected: a SIGHUP does not end its connection")
+
+
+def _renew(folder: Path, within: int) -> None:
+    from slotwise.live.enroll.enrolment_folder import BROKER, renew_certificates  # noqa: PLC0415
+
+    enrolment, owners, end = renew_certificates(folder, within)
+    for owner in owners:
+        print(f"renewed: {owner}, until {enrolment.last_day(owner)}")
+    where = shlex.quote(str(folder))
+    if BROKER in owners:
+        print(f"copy broker.crt and broker.key in {where}/broker to the broker, and send mosquitto SIGHUP")
+    if clients := [owner for owner in owners if owner != BROKER]:
+        print(f"copy {clients[0]}.crt and {clients[0]}.key in {where}, and so on, to their machines")
+    if not owners:
+        print(f"{folder}: no certificate ends within {within} day{'s' * (within != 1)}")
+    if end <= datetime.now(UTC) + timedelta(days=within):
+        print(f"the authority itself ends on {end:%Y-%m-%d}: enroll all anew before", file=sys.stderr)
 
 
 def _counted(devices: int) -> str:

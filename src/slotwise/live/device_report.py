@@ -23,6 +23,7 @@ class DeviceReport:
         trainings: Trainings since then.
         error: Its last error, such as why it cannot take part; at most 200 characters.
         error_age: Seconds since that error.
+        certificate_days: Days until its certificate ends; 0 without one.
     """
 
     slotwise: str = ""
@@ -31,13 +32,15 @@ class DeviceReport:
     trainings: int = 0
     error: str = ""
     error_age: float = 0.0
+    certificate_days: float = 0.0
 
     @classmethod
     def in_fields(cls, fields: Mapping[str, str]) -> DeviceReport:
         """Return the report in a message, which any program may have written."""
         build, error = fields.get("slotwise", ""), fields.get("error", "")
-        memory_mb, uptime, trainings, error_age = (
-            _number(fields.get(name, "")) for name in ("memory_mb", "uptime", "trainings", "error_age")
+        names = ("memory_mb", "uptime", "trainings", "error_age", "certificate_days")
+        memory_mb, uptime, trainings, error_age, certificate_days = (
+            _number(fields.get(name, "")) for name in names
         )
         return cls(
             build if BUILD.fullmatch(build) else "",
@@ -47,6 +50,7 @@ class DeviceReport:
             # Without line feeds and escape sequences: it is logged and shown.
             ascii(error[:ERROR_LIMIT])[1:-1][:ERROR_LIMIT],
             error_age,
+            certificate_days,
         )
 
     def fields(self) -> dict[str, str]:

@@ -157,6 +157,9 @@ def _reported(status: LiveStatus) -> Iterator[str]:
     memory = {str(n): 1e6 * report.memory_mb for n, report in reports.items() if report.memory_mb}
     text = "Memory of the process of each device."
     yield from _metric("device_memory_bytes", "gauge", text, memory, "device")
+    days = {str(n): report.certificate_days for n, report in reports.items() if report.certificate_days}
+    text = "Days until the certificate of each device ends, as it has reported."
+    yield from _metric("device_certificate_days", "gauge", text, days, "device")
     errors = {str(n): report.error_age for n, report in reports.items() if report.error}
     text = "Seconds since the last error of each device when it reported it."
     yield from _metric("device_error_age_seconds", "gauge", text, errors, "device")

@@ -96,8 +96,9 @@ def start(mosquitto_program: str) -> Iterator[Callable[[Path], Mosquitto]]:
 
     def begin(folder: Path) -> Mosquitto:
         configuration = folder / "broker" / "mosquitto.conf"
-        if os.geteuid() == 0:  # else it becomes another user, who may not read these files
-            configuration.write_text(configuration.read_text() + "user root\n")
+        text = configuration.read_text()
+        if os.geteuid() == 0 and "user root" not in text:  # else it becomes one who may not read these files
+            configuration.write_text(text + "user root\n")
         command = [mosquitto_program, "-c", "mosquitto.conf"]
         with (folder / "mosquitto.log").open("wb") as log:
             process = subprocess.Popen(command, cwd=folder / "broker", stderr=log)

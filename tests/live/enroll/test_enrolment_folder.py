@@ -208,17 +208,25 @@ def test_a_certificate_is_for_its_names_and_its_use_only(authority: Authority) -
     assert certificate.subject.rfc4514_string() == "CN=device-7"
     own = x509.load_pem_x509_certificate(authority.certificate_pem())
     revoked = x509.load_pem_x509_crl(authority.revocation_list([]))
-    for pair in (authority.for_broker(HOSTS), authority.for_client("device-7")):
-        assert x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc == own.not_valid_after_utc
-    assert revoked.next_update_utc == own.not_valid_after_utc
-    assert abs(own.not_valid_after_utc - datetime.now(UTC) - timedelta(days=100)) < timedelta(minutes=10)
+    assert revoked.next_update_utc == own.not_valid_after_utc == authority.end
+    assert abs(authority.end - datetime.now(UTC) - timedelta(days=3650)) < timedelta(minutes=10)
+
+
+def test_certificates_of_one_day_do_not_end_on_one_day(authority: Authority) -> None:
+    now, pairs = datetime.now(UTC), [authority.for_client(f"device-{n}") for n in range(1, 41)]
+    for pair in pairs:
+        assert x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc == pair.end
+    days = [(pair.end - now).total_seconds() / 86400 for pair in pairs]
+    assert 89.9 < min(days) < max(days) < 100.1
+    assert len({pair.end.date() for pair in pairs}) > 5
+    assert Authority.make("trial", 30_000).end.year > datetime.now(UTC).year + 200
 
 
 def test_a_kept_authority_signs_on_and_revokes(authority: Authority) -> None:
-    again = Authority.read(authority.certificate_pem(), authority.key_pem())
+    again = Authority.read(authority.certificate_pem(), authority.key_pem(), 100)
     certificate = x509.load_pem_x509_certificate(again.for_broker(["localhost"]).certificate)
     assert policy(authority).build_server_verifier(x509.DNSName("localhost")).verify(certificate, [])
     with pytest.raises(ValueError, match="do not match"):
-        Authority.read(authority.certificate_pem(), Authority.make("other", 1).key_pem())
+        Authority.read(authority.certificate_pem(), Authority.make("other", 1).key_pem(), 1)
     revoked = x509.load_pem_x509_crl(authority.revocation_list([5, 7]))
     assert [entry.serial_number for entry in revoked] == [5, 7]

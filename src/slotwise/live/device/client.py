@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,12 +61,13 @@ class Device:
         executor: Executor,
         boot: str = "",
         notice: Callable[[str], None] = lambda _: None,
+        certificate: Path | None = None,
     ) -> None:
         self.number, self._topics, self._channel = number, topics, channel
         self._make_task, self._executor = make_task, executor
         self._boot, self._notice = boot, notice
         self._versions = own_versions()
-        self._self = SelfReport(self._versions.build)
+        self._self = SelfReport(self._versions.build, certificate)
         self.trainings, self.ignored, self.excluded = 0, 0, False
         self._run_id = ""
         self._task: CheckedTask | None = None

@@ -219,7 +219,8 @@ class _DeviceHost:
         will = Device.last_will(topics, number, boot)
         async with self._channel(number, login, will) as channel:
             self._notice_once(f"connected to {login}")
-            device = Device(number, topics, channel, self._task, self.pool, boot, self._notice_once)
+            about = (boot, self._notice_once, getattr(login, "certificate", None))
+            device = Device(number, topics, channel, self._task, self.pool, *about)
             try:
                 await device.run()
             except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,9 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Host = str | IPv4Address | IPv6Address
+# Certificates end up to this share of their time earlier, at random: not all of a fleet's on one day.
+SPREAD = 0.1
+LEAST_DAYS = 3650  # of an authority
 EARLIER = timedelta(days=1)  # certificates are valid from then on, for devices whose clock is behind
 
 
@@ -29,29 +33,36 @@ class Pair:
     certificate: bytes
     key: bytes
     serial: int
+    end: datetime
 
 
 class Authority:
-    """Signs certificates for one broker and its clients."""
+    """Signs certificates for one broker and its clients, valid for about ``days`` days."""
 
-    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-        self._certificate, self._key = certificate, key
+    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey, days: int) -> None:
+        self._certificate, self._key, self._days = certificate, key, days
         self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
     @classmethod
     def make(cls, name: str, days: int) -> Authority:
-        """Make a new authority that is valid for ``days`` days."""
+        """Make a new authority that is valid for three times ``days`` days, and at least ten years."""
         key, subject = ec.generate_private_key(ec.SECP256R1()), _name(f"slotwise {name}")
-        builder = _builder(subject, subject, key, datetime.now(UTC) + timedelta(days=days), ca=True)
-        return cls(builder.sign(key, hashes.SHA256()), key)
+        end = datetime.now(UTC) + timedelta(days=max(LEAST_DAYS, 3 * days))
+        builder = _builder(subject, subject, key, end, ca=True)
+        return cls(builder.sign(key, hashes.SHA256()), key, days)
 
     @classmethod
-    def read(cls, certificate: bytes, key: bytes) -> Authority:
+    def read(cls, certificate: bytes, key: bytes, days: int) -> Authority:
         """Load an authority from PEM, or raise a ValueError if certificate and key do not match."""
         loaded, private = x509.load_pem_x509_certificate(certificate), load_pem_private_key(key, None)
         if not isinstance(private, ec.EllipticCurvePrivateKey) or loaded.public_key() != private.public_key():
             raise ValueError("certificate and key do not match")
-        return cls(loaded, private)
+        return cls(loaded, private, days)
+
+    @property
+    def end(self) -> datetime:
+        """When the authority ends, and with it all certificates."""
+        return self._certificate.not_valid_after_utc
 
     def certificate_pem(self) -> bytes:
         """Return the certificate, which is public."""
@@ -89,11 +100,13 @@ class Authority:
 
     def _issue(self, name: str, purpose: x509.ObjectIdentifier, *extensions: x509.ExtensionType) -> Pair:
         key, issuer = ec.generate_private_key(ec.SECP256R1()), self._certificate
-        builder = _builder(_name(name), issuer.subject, key, issuer.not_valid_after_utc, ca=False)
+        days = self._days * (1 - SPREAD * secrets.randbelow(1 << 20) / (1 << 20))
+        end = min(self.end, (datetime.now(UTC) + timedelta(days=days)).replace(microsecond=0))
+        builder = _builder(_name(name), issuer.subject, key, end, ca=False)
         for extension in (x509.ExtendedKeyUsage([purpose]), self._identifier, *extensions):
             builder = builder.add_extension(extension, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate.public_bytes(Encoding.PEM), _key_pem(key), certificate.serial_number)
+        return Pair(certificate.public_bytes(Encoding.PEM), _key_pem(key), certificate.serial_number, end)
 
 
 def _builder(

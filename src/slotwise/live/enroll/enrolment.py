@@ -8,7 +8,8 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,8 @@ class Enrolment(Value):
             Over UDP nothing, and of a device its key.
         devices: The same for each device.
         revoked: Serial numbers of revoked certificates.
+        issued: Owner and last day of each certificate that has not ended, by serial number; of an owner
+            there may be two, after a renewal.
     """
 
     hosts: Sequence[str]
@@ -61,6 +64,7 @@ class Enrolment(Value):
     server: str = ""
     devices: Mapping[int, str] = field(default_factory=dict)
     revoked: Sequence[str] = ()
+    issued: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,6 +79,21 @@ class Enrolment(Value):
             # A damaged file is reported when it is read, and not when a device is revoked.
             for serial in (*self.devices.values(), *self.revoked):
                 int(serial, 16)
+
+    def without_ended(self, today: date) -> Enrolment:
+        """Return the enrolment without certificates that have ended, which need not be revoked any more."""
+        ended = {serial for serial, (_, end) in self.issued.items() if date.fromisoformat(end) < today}
+        issued = {serial: entry for serial, entry in self.issued.items() if serial not in ended}
+        return replace(self, issued=issued, revoked=[one for one in self.revoked if one not in ended])
+
+    def serials_of(self, owner: str) -> list[str]:
+        """Return the serial numbers of an owner's certificates."""
+        return [serial for serial, (name, _) in self.issued.items() if name == owner]
+
+    def last_day(self, owner: str) -> date | None:
+        """Return the last day of an owner's newest certificate; None if it is not known."""
+        days = [date.fromisoformat(end) for name, end in self.issued.values() if name == owner]
+        return max(days, default=None)
 
     @property
     def address(self) -> str:

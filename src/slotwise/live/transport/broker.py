@@ -21,6 +21,7 @@ from slotwise.base.errors import ConflictError, InputError, MissingError, UserEr
 from slotwise.base.extras import is_installed, require
 from slotwise.base.files import load_toml
 from slotwise.live.protocol import Topics
+from slotwise.live.transport.certificate_end import ends_soon
 from slotwise.live.transport.udp_login import (
     UdpLogin,
     is_udp,
@@ -155,17 +156,21 @@ class BrokerOptions:
         return login
 
     def warnings(self) -> list[str]:
-        """Return what is unsafe about the files: secrets that every user of this machine can read."""
+        """Return what is wrong with the files: secrets that all may read, a certificate that ends soon."""
         secrets = [path for path in (self.credentials, self.password_file) if path is not None]
         if self._are_for_udp:
             secrets.append(secrets[0].parent / str(load_toml(secrets[0], "credentials").get("keys", "")))
-        elif self.credentials is not None and (key := read_credentials(self.credentials).key) is not None:
-            secrets.append(key)
-        return [
+        warnings = []
+        if self.credentials is not None and not self._are_for_udp:
+            login = read_credentials(self.credentials)
+            secrets += [] if login.key is None else [login.key]
+            warnings += [] if login.certificate is None else [ends_soon(login.certificate)]
+        warnings += [
             f"{path} can be read by every user of this machine: chmod 600 {path}"
             for path in secrets
             if path.is_file() and path.stat().st_mode & stat.S_IROTH
         ]
+        return [warning for warning in warnings if warning]
 
 
 def parse_address(address: str) -> Broker:

@@ -187,7 +187,7 @@ async def connected_channel(
     ``timeout`` seconds a broker that does not answer is retried. ``notice`` is called with lines about the
     connection; the clients of a process share ``outages``, so that an outage is reported once.
     """
-    make_client = partial(
+    client_of = partial(
         Client,
         broker.host,
         broker.port,
@@ -195,11 +195,15 @@ async def connected_channel(
         password=broker.password,
         identifier=identifier,
         keepalive=keepalive,
-        tls_context=broker.tls_context(),
         max_inflight_messages=100,
         socket_options=NO_DELAY,
         logger=_SILENT_LOGGER,
     )
+
+    def make_client(**more: Any) -> Client:
+        # The files are read again for each connection: certificates may have been renewed.
+        return client_of(tls_context=broker.tls_context(), **more)
+
     # This first connection has no last will, so the broker cannot report a device that has not begun as lost.
     await try_connecting(make_client, broker, timeout, notice)
     last_will = None if will is None else Will(will.topic, will.payload, qos=1)
