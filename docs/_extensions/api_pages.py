@@ -46,6 +46,7 @@ SUBJECTS = {
     "learning": Subject(
         "Learning", ("learning", "torch", "flower"), ("own-task", "own-model", "scale", "flower")
     ),
+    "gym": Subject("Environments for agents that learn", ("gym",), ("gym", "episode")),
     "rules": Subject("Aggregation rules", ("rules", "aggregation"), ("aggregation", "own-aggregation")),
     "data": Subject("Data", ("data",), ("data", "own-partition")),
     "radio": Subject("Radio", ("radio",), ("radio", "own-link")),

@@ -1,6 +1,7 @@
 from slotwise import data as data
 from slotwise import fleet as fleet
 from slotwise import flower as flower
+from slotwise import gym as gym
 from slotwise import learning as learning
 from slotwise import live as live
 from slotwise import radio as radio

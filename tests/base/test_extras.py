@@ -144,6 +144,7 @@ assert {name: package for name, package in refused.items() if package} == {
     "sw.TorchTask": "torch",
     **{f"torch.{name}": "torch" for name in dir(sw.torch)},
     **{f"flower.{name}": "flwr" for name in of_flower},
+    **{f"gym.{name}": "gymnasium" for name in dir(sw.gym)},
 }
 calls = {
     "starlette": [lambda: sw.explore()],

@@ -28,6 +28,9 @@ class Tiny(NamedTuple):
 SMALL = Scenario(devices=12, group_size=3, compute_slots=5)
 QUICK = {
     "episode": Tiny("--repeats 1", {"ROUNDS": 3, "REQUIRED": 0}),
+    "gym_uplinks": Tiny(
+        "--repeats 1", {"COMMON": {"devices": 20, "schedule": "async", "deadline": 300}, "REQUIRED": 0}
+    ),
     "just_in_time": Tiny("--fleets 1", {"DEADLINE": 300}),
     "month": Tiny("--days 0.002", {"HOUR": 60}),
     "radio_delay": Tiny(

@@ -25,6 +25,7 @@ EXTRAS = {
     "ray": ("ray",),
     "flower": ("flwr",),
     "web": ("starlette", "uvicorn"),
+    "gym": ("gymnasium",),
 }
 # Packages that come with another, which is the one to name.
 PARTS = {"llvmlite": "numba"}
