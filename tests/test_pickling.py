@@ -97,6 +97,9 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "IntentionalDelay": sw.IntentionalDelay,
     "Waiting": lambda: sw.schedule.Waiting(1, 2, 3),
     "Scheduler": scheduler,
+    "Tdma": sw.Tdma,
+    "Ofdma": lambda: sw.Ofdma(devices=3),
+    "OverTheAir": lambda: sw.OverTheAir(snr_db=3.0),
     "Costs": lambda: sw.Costs.of(timeline(), POWERS),
     "Powers": lambda: POWERS,
     "TrainingStart": lambda: START,
@@ -149,7 +152,8 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "MissingError": lambda: MissingError("seed", "given"),
     "NoEffectError": lambda: NoEffectError("seed", 1, "with schedule idfl"),
 }
-WITHOUT_OBJECTS = {"Policy", "Delivery", "Selection", "Task"}  # abstract: users write subclasses
+# Abstract: users write subclasses; an Episode is saved as its answers.
+WITHOUT_OBJECTS = {"Policy", "Delivery", "Selection", "Task", "Episode"}
 COPIES = [
     pytest.param(lambda value: pickle.loads(pickle.dumps(value)), id="pickle"),
     pytest.param(copy.deepcopy, id="deepcopy"),

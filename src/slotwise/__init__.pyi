@@ -37,6 +37,7 @@ from slotwise.live import calibrate as calibrate
 from slotwise.live import serve as serve
 from slotwise.paper.reproduction import reproduce as reproduce
 from slotwise.radio import Ofdma as Ofdma
+from slotwise.radio import OverTheAir as OverTheAir
 from slotwise.radio import Tdma as Tdma
 from slotwise.recommendation.answer import Recommendation as Recommendation
 from slotwise.recommendation.search import recommend as recommend

@@ -36,6 +36,7 @@ CPU = {"compute_slots": None, "cycles_per_sample": 1e6, "cpu_ghz": 1.0, "cpu_slo
 QUEUE = {"devices": 8, "compute_slots": 1}  # devices wait for the channel, so models may be late
 SEVERAL = {**RADIO, **QUEUE, "group_size": 4, "radio_bits": 2_000_000}  # send together
 OFDMA = {**SEVERAL, "access": "ofdma"}
+AIR = {**SEVERAL, "access": "over-the-air"}
 EIGHT = {"devices": 8, "group_size": 8}  # enough updates in a round for Krum
 FEDASYNC = {"schedule": "async", "group_size": 1, "aggregation": "fedasync"}
 FLOWER = {
@@ -59,6 +60,9 @@ CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
     "access": (SEVERAL, "ofdma"),
     "ofdma_devices": (OFDMA, 2),
     "resource_blocks": (OFDMA, 10),
+    "air_devices": (AIR, 2),
+    "air_snr_db": (AIR, 25.0),
+    "air_phase_error_deg": (AIR, 20.0),
     "allocation": (OFDMA, "min-max"),
     "allocation_options": ({**OFDMA, "allocation": "own_parts:divide"}, {"least": 2}),
     "samples_per_slot": ({"compute_slots": None}, 4.0),

@@ -40,12 +40,14 @@ class UplinkRadio:
         bits: Bits of an update.
         sending_joules: Joules of a slot of sending, of all devices or of devices 1 to N one by one.
         reach: Slots that devices own, if they have such; only these are paid for.
+        seed: Seed of the noise that the server receives, if updates are added over the air.
     """
 
     link: Link
     bits: int = 0
     sending_joules: Sequence[float] = (0.0,)
     reach: Reach | None = None
+    seed: int = 0
 
     @classmethod
     def of(cls, timeline: Timeline, bits: int = 0) -> UplinkRadio:

@@ -59,6 +59,8 @@ class Purpose(IntEnum):
     LAYERS = 12
     APP_TRAINING = 20
     APP_EVALUATION = 21
+    RECEIVER_NOISE = 30
+    PHASE_ERROR = 31
 
 
 def chance(*key: int) -> float:

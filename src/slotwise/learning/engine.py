@@ -27,6 +27,7 @@ from slotwise.base.user_code import check_arguments
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.drift_task import for_rule
 from slotwise.learning.history import Diverged, History, Interrupted, Point, unfitting
+from slotwise.learning.over_the_air import as_received, refuse_other_rules
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.target import Target
 from slotwise.learning.task import NO_METRICS, DeviceState, Evaluation, Task, TrainingResult, update_of
@@ -162,6 +163,7 @@ class Training:
         self._task = CheckedTask.of(for_rule(CheckedTask.of(task), self._aggregation))
         check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
         self._radio = UplinkRadio.of(timeline, self._task.update_bits) if radio is None else radio
+        refuse_other_rules(self._aggregation, self._radio, timeline, self._task)
         plan = plan_of(workers, self._task)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
@@ -260,7 +262,8 @@ class Training:
             start = self._models[version]
             contributions.append(Contribution(update_of(found), k - version, start, device, k, *told))
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
-            model, rule_state = next_model(self._aggregation, self.model, contributions, before.rule_state)
+            heard = as_received(contributions, self._radio)
+            model, rule_state = next_model(self._aggregation, self.model, heard, before.rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
         device_states = {**before.device_states, **states} if states else before.device_states

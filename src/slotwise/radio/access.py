@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import radians
 from typing import Annotated, Any, ClassVar
 
 from slotwise.base.errors import InputError
@@ -15,6 +16,7 @@ from slotwise.options.checks import Value
 from slotwise.radio.allocations import ALLOCATION, equal_blocks
 from slotwise.radio.channel import TraceConditions
 from slotwise.radio.group_links import OfdmaLink
+from slotwise.radio.over_the_air import OverTheAirLink
 from slotwise.radio.radio_link import RadioLink
 from slotwise.schedule.link import Link
 
@@ -24,6 +26,7 @@ class Tdma:
     """One device sends at a time, or one on each sub-channel."""
 
     in_groups: ClassVar[bool] = False
+    is_analog: ClassVar[bool] = False
 
     def link(self, radio: RadioLink) -> Link:
         """Return the link itself."""
@@ -42,6 +45,7 @@ class Ofdma(Value):
     """
 
     in_groups: ClassVar[bool] = True
+    is_analog: ClassVar[bool] = False
     devices: Annotated[int, Range(least=1, most=1000), Named("ofdma_devices")] = 10
     resource_blocks: Annotated[int, Range(least=1, most=10_000)] = 100
     allocation: Annotated[Any, ALLOCATION] = equal_blocks
@@ -58,6 +62,31 @@ class Ofdma(Value):
         return OfdmaLink(radio, self.devices, loaded(self.allocation), self.resource_blocks, full_power=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OverTheAir(Value):
+    """A group of devices sends analog at once, and the server receives the sum of their updates.
+
+    Attributes:
+        devices: Devices that send at once over the air at most.
+        snr_db: SNR in dB with which every device is received over the air; one that cannot reach it with
+            its power is left out.
+        phase_error_deg: Standard deviation of the error of each device's phase over the air, in degrees.
+    """
+
+    in_groups: ClassVar[bool] = True
+    is_analog: ClassVar[bool] = True
+    devices: Annotated[int, Range(least=1, most=1000), Named("air_devices")] = 100
+    snr_db: Annotated[float, Range(least=-100.0, most=100.0), Named("air_snr_db")] = 10.0
+    phase_error_deg: Annotated[float, Range(least=0.0, most=180.0), Named("air_phase_error_deg")] = 0.0
+
+    def link(self, radio: RadioLink) -> Link:
+        """Return the link on which devices invert their channels."""
+        refuse_trace_of_bits(radio, "over-the-air")
+        return OverTheAirLink(
+            radio, self.devices, float(10 ** (self.snr_db / 10)), radians(self.phase_error_deg)
+        )
+
+
 def refuse_trace_of_bits(radio: RadioLink, name: str) -> None:
     """Raise an InputError if the gains of devices are needed and a recorded trace has none."""
     conditions = radio.conditions
@@ -65,6 +94,6 @@ def refuse_trace_of_bits(radio: RadioLink, name: str) -> None:
         raise InputError("access", name, "tdma with a trace of bits, which has no gains")
 
 
-ACCESSES: Mapping[str, Any] = {"tdma": Tdma, "ofdma": Ofdma}
+ACCESSES: Mapping[str, Any] = {"tdma": Tdma, "ofdma": Ofdma, "over-the-air": OverTheAir}
 ACCESS = Choice("access", ACCESSES)
-AccessChoice = Annotated[Tdma | Ofdma, ACCESS]
+AccessChoice = Annotated[Tdma | Ofdma | OverTheAir, ACCESS]

@@ -122,6 +122,11 @@ class RunConfig(Setting):
         # These are called for their checks: what cannot be built is refused here.
         for size in self.channel.group_sizes:
             check_group_sizes(self.rule, [size])
+        if self.access.is_analog and self.bits != UNQUANTISED:
+            raise InputError("bits", self.bits, f"{UNQUANTISED} over the air, where numbers are not coded")
+        if self.access.is_analog and not isinstance(self.compressor, NoCompression):
+            allowed = "none over the air, where whole updates are added"
+            raise InputError("compressor", COMPRESSOR.name_of(self.compressor), allowed)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
 
@@ -207,7 +212,7 @@ class RunConfig(Setting):
     def uplink_radio(self, update_bits: int) -> UplinkRadio:
         """Return what aggregation rules are told of the uplinks, with the bits of an update."""
         _, fleet, link = self.ready_parts()
-        return UplinkRadio(link, update_bits, self.sending_joules(), fleet.windows)
+        return UplinkRadio(link, update_bits, self.sending_joules(), fleet.windows, self.seed)
 
     def with_bits_of(self, task: Task) -> RunConfig:
         """Return the configuration for a task object: its bits over the radio, unless they are given."""

@@ -20,6 +20,7 @@ from slotwise.learning.drift_task import for_rule
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.networks import Logistic, Network
 from slotwise.learning.optimizer import Optimizer
+from slotwise.learning.over_the_air import refuse_other_rules
 from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
@@ -96,6 +97,7 @@ def try_own_code(
     """
     is_own = is_object or config.model.is_own
     radio = config.uplink_radio(task.update_bits)
+    refuse_other_rules(rule, radio, timeline, task)
     if RULE.is_own(config.rule) and not is_own:
         _try_rule(task, rule, timeline, radio)
     if is_own or config.training.local_step:

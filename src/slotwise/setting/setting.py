@@ -87,7 +87,8 @@ class Setting(Value):
             through), fixed-rate (it takes --link-slots and is lost below a threshold), or your own as
             module:function. Default: no radio, and uplinks take fixed slots.
         access: How devices share the band of their uplinks: tdma (one sends at a time) or, with radio_link
-            rate-adaptive, ofdma (a group of devices at once, each on resource blocks of its own).
+            rate-adaptive, a group of devices at once: ofdma (each on resource blocks of its own) or
+            over-the-air (analog, so that the server receives the sum of their updates).
         seed: Random seed of model, partition, batches, participation and fleet.
         slot_ms: Milliseconds of a slot, found from the options of a CPU. Only joules depend on it.
     """
@@ -125,6 +126,8 @@ class Setting(Value):
             idle["retransmission"] = "without uplink losses"
         if isinstance(self.link, RadioOptions) and self.channel.sub_channels == 1:
             idle["radio_band"] = "with one sub-channel"
+        if self.access.is_analog:
+            idle["radio_give_up_slots"] = "over the air"
         if isinstance(self.link, RateAdaptive):
             idle |= dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
         elif LINK.is_own(self.link):
