@@ -8,7 +8,7 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from math import prod
@@ -177,7 +177,16 @@ def load_mnist(folder: Traversable | None = None) -> Dataset:
     Raises:
         DataError: a file is missing or its md5 sum is not that of the original.
     """
-    folder = files("slotwise.data") / "mnist_files" if folder is None else folder
+    return _packaged_mnist() if folder is None else _mnist_of(folder)
+
+
+@cache
+def _packaged_mnist() -> Dataset:
+    # A process that trains run after run unpacks and checks the files once; the arrays are read-only.
+    return _mnist_of(files("slotwise.data") / "mnist_files")
+
+
+def _mnist_of(folder: Traversable) -> Dataset:
     return Dataset(
         name="mnist",
         train_inputs=_mnist_file(folder, "train-images-idx3-ubyte", 3)[:, np.newaxis],

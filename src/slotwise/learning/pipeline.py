@@ -20,8 +20,9 @@ from slotwise.learning.workers import Trained, TrainingJob, Workers
 from slotwise.schedule import Timeline
 
 PORTIONS_PER_WORKER = 4
-# Short trainings go to a worker together, because waking it costs about as much as one of them.
-PORTION_SECONDS = 0.005
+# Short trainings go to a worker together: waking it costs about as much as a short one, and what surrounds
+# the kernels in Python takes three times as long when they have just replaced it in the caches.
+PORTION_SECONDS = 0.02
 PORTION_BYTES = 16 << 20  # of updates
 
 

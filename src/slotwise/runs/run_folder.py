@@ -9,6 +9,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from math import nan
 from pathlib import Path
@@ -176,10 +177,7 @@ class RunFolder:
     ) -> None:
         """Write run.json with the given results; the hash of the data is that of the start of the run."""
         machine = f"{processor()}, {platform.system()} {platform.machine()}"
-        versions = {"python": platform.python_version(), "machine": machine}
-        for name in ("slotwise", "numpy", "numba", "torch"):
-            with suppress(PackageNotFoundError):
-                versions[name] = version(name)
+        versions = {"python": platform.python_version(), "machine": machine, **_package_versions()}
         if commit := source_commit():
             versions["commit"] = commit
         head: dict[str, Any] = {"format": FORMAT, "status": status, "parameters": config.options()}
@@ -212,6 +210,16 @@ class RunFolder:
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         write_atomically(self.path / "model.npz", buffer.getvalue())
+
+
+@cache
+def _package_versions() -> Mapping[str, str]:
+    """Return the versions of the packages that compute; reading them takes longer than writing the file."""
+    versions = {}
+    for name in ("slotwise", "numpy", "numba", "torch"):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 def model_sha256(model: Vector) -> str:
