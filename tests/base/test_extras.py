@@ -64,7 +64,7 @@ COMMANDS_OF_SLOTWISE = {
     "bench": "numba",
 }
 # They need a package at most for a picture.
-COMMANDS_WITHOUT = {"plan", "radio", "bound", "calibrate"}
+COMMANDS_WITHOUT = {"plan", "radio", "bound", "calibrate", "rollout"}
 
 RUN_ALL = """
 import contextlib, io, json, os, sys

@@ -41,6 +41,7 @@ COMMANDS = {
         "Run many devices at once, each with its own connection, on one machine.",
     ),
     "calibrate": ("live_setup", "Measure the devices of a live run, to plan the next one."),
+    "rollout": ("live_setup", "Upgrade the devices of a live run, some first; all back if one fails."),
     "enroll": ("live_setup", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
     "data": (
         "data",

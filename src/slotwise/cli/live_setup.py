@@ -1,8 +1,9 @@
-"""The commands enroll and calibrate: before a live run, and after it."""
+"""The commands enroll, calibrate and rollout: before a live run, after it, and beside it."""
 
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,10 +18,12 @@ from rich.table import Table
 from slotwise.base.errors import MissingError
 from slotwise.base.extras import require
 from slotwise.base.files import json_text
+from slotwise.cli.app import SOME_FAILED
 from slotwise.cli.flags import AsJson, Flag, command, flags_of, output, panel, refuse_with, whole_numbers
 from slotwise.live.calibration import Calibration, CalibrationConfig, check_fleet_file
 from slotwise.live.calibration import calibrate as measure
 from slotwise.live.enroll.enrolment import Enrolment
+from slotwise.live.rollout import Rollout, RolloutOptions, newest_status
 from slotwise.options.checks import whole
 from slotwise.options.option_text import field_help
 from slotwise.report.number_text import percent
@@ -198,3 +201,31 @@ def calibration_table(found: Calibration) -> Table:
 
 def _milliseconds(seconds: float) -> str:
     return "–" if isnan(seconds) else f"{1000 * seconds:.1f}"
+
+
+@command(*flags_of(RolloutOptions, panel("Upgrade")))
+def rollout(
+    options: dict[str, Any],
+    run: Annotated[Path, Parameter(help="Folder of the live run that is played, or of the campaign.")],
+    /,
+) -> int:
+    """Upgrade the devices of a live run: some first, which are watched, then the others.
+
+    A device is upgraded when it reports the version and has delivered an update. If one fails, all that
+    were upgraded are brought back. Devices that have the version already, or are absent, are left out.
+    """
+    for name in ("to_version", "upgrade", "back"):
+        if name not in options:
+            raise MissingError(name, field_help(RolloutOptions)[name].rstrip("."))
+    chosen = RolloutOptions(**options)
+
+    def call(shell_command: str, device: int) -> bool:
+        return (
+            subprocess.run(shell_command.replace("{device}", str(device)), shell=True, check=False).returncode
+            == 0
+        )
+
+    def notice(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    return 0 if Rollout(chosen, lambda: newest_status(run), call, notice).run() else SOME_FAILED

@@ -7,6 +7,7 @@
 - `enroll`: keys, passwords and access rules for a broker with TLS.
 - `slots`: `run_on_medium` executes a plan on an emulated shared medium, with grants ahead of time.
 - `replaying`: computes the models of a run again from its files.
+- `rollout`: upgrading devices, some of them first.
 - `calibration`: a fleet from the measured times of a run.
 
 Names are imported when they are first used: a device does not load the server.
