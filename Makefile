@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Of the extras, those that the tests and the site use; PyTorch is installed apart, Flower in its own environment.
-DEV_EXTRAS := datasets mqtt pandas web gym ray tensorboard wandb trackio mlflow
+DEV_EXTRAS := datasets mqtt broker pandas web gym ray tensorboard wandb trackio mlflow
 
 # Folders of tests that take about two minutes together on two cores.
 QUICK := schedule theory aggregation fleet radio data paper docs
