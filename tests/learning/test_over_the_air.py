@@ -215,7 +215,7 @@ def test_weights_by_samples_or_staleness_are_refused_where_they_differ() -> None
         pass
     late = config_of(schedule="async", group_size=2)
     assert late.simulate().max_staleness() > 0
-    with pytest.raises(InputError, match="StalenessWeightedMean"):
+    with pytest.raises(InputError, match="staleness-weighted"):
         models_of(late, sw.rules.StalenessWeightedMean(sw.rules.Polynomial(0.5)))
     assert models_of(config, sw.rules.StalenessWeightedMean(sw.rules.Polynomial(0.5)))  # all are fresh
 

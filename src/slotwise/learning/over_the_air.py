@@ -13,6 +13,7 @@ import numpy as np
 
 from slotwise.aggregation import (
     NO_STATE,
+    RULE,
     Aggregation,
     Contribution,
     UplinkRadio,
@@ -61,10 +62,9 @@ def refuse_other_rules(rule: Aggregation, radio: UplinkRadio, timeline: Timeline
     """
     if not isinstance(radio.link, OverTheAirLink):
         return
-    name = getattr(rule, "__name__", type(rule).__name__)
     allowed = "a rule that adds updates with equal weights, such as mean: over the air only a sum is received"
     if device_half(rule) is not None or not _needs_only_sums(rule, timeline, task):
-        raise InputError("aggregation", name, allowed)
+        raise InputError("aggregation", RULE.name_of(rule), allowed)
 
 
 def _needs_only_sums(rule: Aggregation, timeline: Timeline, task: CheckedTask) -> bool:

@@ -34,6 +34,7 @@ class GroupRadioLink(ABC):
         self.most_senders = min(most_senders, self.devices)
         self.broadcast: Callable[[Sequence[int], int], int] = radio.broadcast
         self.snr_db: Callable[[int], Floats] = radio.snr_db
+        self.device_snr_db: Callable[[int, int], float] = radio.device_snr_db
         self._tile, self._first_block = np.empty((0, self.devices)), 0
 
     @property

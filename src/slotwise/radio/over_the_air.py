@@ -93,7 +93,8 @@ class OverTheAirLink(GroupRadioLink):
 
     def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
         """Return the slots of an update for each device; it is lost if the device is left out."""
-        snr = self.snr([device - 1 for device in devices], slot // self.radio.coherence_slots)
+        block, places = slot // self.radio.coherence_slots, np.array(devices, dtype=np.int64) - 1
+        snr = self.radio.conditions.snr(block, 1, places=places)[0]
         return [Transmission(self.slots, lost=left_out) for left_out in (snr < self.target).tolist()]
 
     def signal(self, devices: Sequence[int], slot: int, symbols: int, turns: Floats) -> Signal:

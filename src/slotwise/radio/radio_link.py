@@ -189,6 +189,11 @@ class RadioLink:
         """Return the SNR of the uplink of every device in ``slot``, in dB."""
         return self._block(slot // self.conditions.coherence_slots)[0]
 
+    def device_snr_db(self, device: int, slot: int) -> float:
+        """Return the SNR of the uplink of one device in ``slot``, in dB."""
+        place = np.array([device - 1])
+        return float(decibels(self.conditions.snr(slot // self.coherence_slots, 1, places=place))[0, 0])
+
     @cached_property
     def planned_slots(self) -> Sequence[int]:
         """The quantile of each device's uplink slots, drawn from the distribution of its channel."""

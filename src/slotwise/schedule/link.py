@@ -157,9 +157,9 @@ def snr_db_of(link: Link, device: int, slot: int) -> float:
     """Return the SNR of the uplink of one device in a slot, in dB; 0 over fixed slots."""
     if isinstance(link, FleetLink):
         return 0.0
-    if has_blocks(link):  # not more blocks than this one are drawn for it
-        return float(link.tables(slot // link.coherence_slots, 1)[0][0, device - 1])
-    return float(link.snr_db(slot)[device - 1])
+    # A link of slotwise's own draws no more than this one number.
+    alone = getattr(link, "device_snr_db", None)
+    return float(link.snr_db(slot)[device - 1] if alone is None else alone(device, slot))
 
 
 class FadingDraws(NamedTuple):
