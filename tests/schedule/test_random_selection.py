@@ -7,8 +7,10 @@ from itertools import pairwise
 import numpy as np
 
 from slotwise import Scenario, simulate
+from slotwise.base.random_streams import mixed_all
 from slotwise.schedule import Transmission
 from slotwise.schedule.link import Floats
+from slotwise.schedule.ready_kernel import lowest_number
 
 
 @dataclass(frozen=True)
@@ -48,3 +50,16 @@ def test_a_device_out_of_reach_takes_no_more_than_its_share_of_the_slots() -> No
     link = LossyLink(5, lambda device, slot: device == 1)
     rounds = [simulate(scenario, "async", link=link, selection="random", seed=n).rounds for n in range(9)]
     assert min(rounds) > 700
+
+
+def test_the_compiled_choice_is_the_lowest_number_of_all_that_are_ready() -> None:
+    draw, nobody = np.random.default_rng(0), np.zeros(300, dtype=np.bool_)
+    assert lowest_number(np.uint64(1), nobody) == -1
+    for devices in (1, 64, 255, 256, 257, 1000):
+        for share in (0.01, 0.5, 1.0):
+            state, ready = np.uint64(draw.integers(2**63)), draw.random(devices) < share
+            ready[draw.integers(devices)] = True
+            states = np.full(devices, state, dtype=np.uint64)
+            numbers = mixed_all(states, np.arange(1, devices + 1, dtype=np.uint64)) >> np.uint64(11)
+            wanted = min(np.flatnonzero(ready).tolist(), key=numbers.__getitem__)
+            assert lowest_number(state, ready) == wanted

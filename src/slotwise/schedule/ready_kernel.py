@@ -11,6 +11,7 @@ from slotwise.base.random_kernel import mixed
 
 _11 = np.uint64(11)
 _LARGEST = np.uint64(2**64 - 1)
+_BLOCK = 256  # devices
 
 
 @njit(cache=True)
@@ -19,13 +20,18 @@ def lowest_number(state: Any, ready: Any) -> int:
 
     ``state`` is that after the other parts of the key. The 53 bits of a chance are compared.
     """
-    best, lowest = -1, _LARGEST
-    for n in range(len(ready)):
-        if ready[n]:
+    place, lowest = -1, _LARGEST
+    # The lowest number of a block is found with vector instructions, which a search for its place prevents.
+    for first in range(0, len(ready), _BLOCK):
+        found = _LARGEST
+        for n in range(first, min(first + _BLOCK, len(ready))):
             number = mixed(state, n + 1) >> _11
-            if number < lowest:
-                best, lowest = n, number
-    return best
+            found = min(found, number if ready[n] else _LARGEST)
+        if found < lowest:
+            place, lowest = first, found
+    while place >= 0 and (not ready[place] or mixed(state, place + 1) >> _11 != lowest):
+        place += 1
+    return place
 
 
 @njit(cache=True)
