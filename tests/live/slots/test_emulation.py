@@ -165,7 +165,9 @@ def test_options_out_of_range_are_refused(options, message):
         run_on_medium(CONFIG, TASK, **options)
 
 
-@pytest.mark.parametrize("options", [{"sub_channels": 2}, {"stop_at": "loss=0.1"}])
+@pytest.mark.parametrize(
+    "options", [{"sub_channels": 2}, {"stop_at": "loss=0.1"}, {"aggregation": "scaffold"}]
+)
 def test_runs_that_a_medium_cannot_carry_are_refused(options):
     with pytest.raises(InputError, match=next(iter(options))):
         run_on_medium(CONFIG.with_options(**options), TASK)
