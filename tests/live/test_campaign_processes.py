@@ -1,8 +1,10 @@
 """A campaign with real processes over a real broker; the server is killed in the middle."""
 
 import pytest
-from processes import Mosquitto, Trial, until
+from processes import Mosquitto, Process, Trial, free_port, until
 
+from slotwise.live.enroll.enrolment import Enrolment
+from slotwise.live.enroll.enrolment_folder import create_enrolment
 from slotwise.live.server.campaign import Campaign, CampaignOptions
 
 pytestmark = pytest.mark.slow
@@ -48,3 +50,24 @@ def test_the_server_is_killed_in_the_second_run_and_the_devices_stay_to_the_end(
     again = trial.process(*command)  # there is nothing left to do
     again.ends()
     assert len(campaign.runs()) == 3
+
+
+def test_over_udp_devices_stay_too_and_learn_of_the_end(tmp_path):
+    fleet = tmp_path / "fleet"
+    create_enrolment(fleet, Enrolment(["127.0.0.1"], free_port(), udp=True), 5)
+    plans = tmp_path / "plans"
+    plans.mkdir()
+    for name in ("a", "b"):
+        (plans / f"{name}.toml").write_text(PLAN)
+    out, task = tmp_path / "out", ["--task", "tasks:make"]
+    campaign = ["--campaign", plans, "--out", out]
+    server = Process(tmp_path, "serve", "--credentials", fleet / "server.toml", *campaign)
+    devices = Process(tmp_path, "fleet", "--devices", 5, "--credentials", fleet, *task)
+    try:
+        server.ends()
+        devices.ends(seconds=60)
+    finally:
+        for process in (server, devices):
+            process.kill9()
+    runs = Campaign(plans, out, CampaignOptions()).runs()
+    assert [(run.plan, run.status) for run in runs] == [("a", "finished"), ("b", "finished")]

@@ -39,6 +39,7 @@ from slotwise.runs import RunConfig, RunFolder, SavedRun
 from slotwise.runs.execution import build_task, check_task
 
 LARGEST_UDP_PACKET = LARGEST_MESSAGE >> 10  # KiB
+UDP_RETURN = 5.0  # seconds in which devices open a new session with a server that was started again
 RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
 
 
@@ -212,6 +213,8 @@ class PreparedRun:
         async with asyncio.timeout(END_TIMEOUT), self._channel(login) as channel:
             run = str(self.folder.description()["live_run"])
             await publish_end_again(run, channel, Topics(self.server.name), Clock())
+            if isinstance(login, UdpLogin):  # no broker keeps the end for devices that are not back yet
+                await asyncio.sleep(UDP_RETURN)
 
     def _client_id(self) -> str:
         """Return a new identifier: a second server must not disconnect the first before it is superseded."""

@@ -67,6 +67,7 @@ async def listening_hub(login: UdpLogin, topics: Topics, frame_bytes: int) -> As
         ticking.cancel()
         hub.close()
         transport.close()
+        await asyncio.sleep(0)  # the socket is closed in the next iteration: another hub may follow at once
 
 
 @asynccontextmanager
