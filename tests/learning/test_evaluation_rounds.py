@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.base.errors import InputError
-from slotwise.learning.engine import evaluation_rounds
+from slotwise.learning.course import evaluation_rounds
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.aggregation import Vector
+from slotwise.learning.course import Planned
 from slotwise.learning.pipeline import PORTION_BYTES, PORTION_SECONDS, PORTIONS_PER_WORKER, UpdatePipeline
 from slotwise.learning.task import Evaluation, TrainingStart
 from slotwise.learning.workers import Trained, TrainingJob
@@ -62,7 +63,9 @@ def test_updates_come_in_the_order_of_the_uplinks(
     group_size = data.draw(st.integers(1, devices))
     timeline = simulate(Scenario(devices=devices, group_size=group_size, compute_slots=3), "async", rounds=9)
     first = data.draw(st.integers(0, len(timeline)))
-    pipeline = UpdatePipeline(timeline, NumberedWorkers(workers, seconds), models(timeline), first)
+    pipeline = UpdatePipeline(
+        Planned(timeline, None), NumberedWorkers(workers, seconds), models(timeline), first
+    )
     pipeline.start()
     found: list[list[float]] = []
     while len(found) < len(timeline) - first:
@@ -83,7 +86,7 @@ def test_a_model_is_dropped_once_after_its_last_training_and_never_used_again(
     scenario = Scenario(devices=devices, group_size=group_size, compute_slots=3)
     timeline = simulate(scenario, "idfl", delay=min(delay, scenario.largest_delay), rounds=9)
     workers = NumberedWorkers(2, PORTION_SECONDS)
-    pipeline = UpdatePipeline(timeline, workers, models(timeline), 0)
+    pipeline = UpdatePipeline(Planned(timeline, None), workers, models(timeline), 0)
     pipeline.start()
     for uplink in range(len(timeline)):
         before = set(workers.dropped)
@@ -97,13 +100,13 @@ def test_a_model_is_dropped_once_after_its_last_training_and_never_used_again(
 def test_trainings_of_later_rounds_start_early_but_never_too_many() -> None:
     timeline = simulate(Scenario(devices=100, group_size=100, compute_slots=2), "async", rounds=1)
     workers = NumberedWorkers(2, 1.0, at_once=False)
-    UpdatePipeline(timeline, workers, models(timeline), 0).start()
+    UpdatePipeline(Planned(timeline, None), workers, models(timeline), 0).start()
     started = [start.device for portion in workers.portions for start in portion]
     assert started == list(range(1, 2 * PORTIONS_PER_WORKER + 1))
     # Staleness is parallelism: with S = 1 and eight devices that all have w_0, all eight can train at once.
     timeline = simulate(Scenario(devices=8, group_size=1, compute_slots=2), "async", rounds=20)
     workers = NumberedWorkers(2, 1.0, at_once=False)
-    UpdatePipeline(timeline, workers, {0: np.zeros(1, np.float32)}, 0).start()
+    UpdatePipeline(Planned(timeline, None), workers, {0: np.zeros(1, np.float32)}, 0).start()
     assert len(workers.portions) == 8
 
 
@@ -113,7 +116,7 @@ def test_short_trainings_are_given_to_workers_together_and_in_equal_parts(
 ) -> None:
     timeline = simulate(Scenario(devices=10, group_size=10, compute_slots=2), "sync", rounds=4)
     workers, known = NumberedWorkers(2, seconds), {0: np.zeros(1, np.float32)}
-    pipeline = UpdatePipeline(timeline, workers, known, 0)
+    pipeline = UpdatePipeline(Planned(timeline, None), workers, known, 0)
     for version in range(timeline.rounds):
         known[version] = np.zeros(1, np.float32)
         pipeline.start()
@@ -125,7 +128,7 @@ def test_short_trainings_are_given_to_workers_together_and_in_equal_parts(
 def test_a_training_that_took_no_time_does_not_put_all_others_on_one_worker() -> None:
     timeline = simulate(Scenario(devices=40, group_size=40, compute_slots=2), "sync", rounds=1)
     workers = NumberedWorkers(4, 0.0)
-    pipeline = UpdatePipeline(timeline, workers, models(timeline), 0)
+    pipeline = UpdatePipeline(Planned(timeline, None), workers, models(timeline), 0)
     pipeline.start()
     pipeline.updates(slice(0, 40))
     assert max(map(len, workers.portions)) <= 10
@@ -142,7 +145,7 @@ def test_portions_of_large_updates_are_small() -> None:
 
     timeline = simulate(Scenario(devices=40, group_size=40, compute_slots=2), "sync", rounds=2)
     workers = LargeWorkers(2, 0.0)
-    pipeline = UpdatePipeline(timeline, workers, models(timeline), 0)
+    pipeline = UpdatePipeline(Planned(timeline, None), workers, models(timeline), 0)
     pipeline.start()
     pipeline.updates(slice(0, 80))
     assert max(map(len, workers.portions)) == 2

@@ -3,7 +3,7 @@ import pytest
 
 from slotwise.base.errors import InputError
 from slotwise.batch.job import Run
-from slotwise.learning.engine import evaluation_rounds
+from slotwise.learning.course import evaluation_rounds
 from slotwise.paper.experiments import (
     PAPER,
     QUICK,

@@ -207,6 +207,14 @@ class CheckedTask(TaskWrapper):
         """Return the task's evaluation with the states of devices."""
         return self.evaluate(model, states)
 
+    def device_loss(self, model: Vector, device: int) -> float:
+        """Return the task's loss of a model on the samples of a device."""
+        found: Any = self.task.device_loss(read_only(model), device)
+        try:
+            return float(found)
+        except (TypeError, ValueError):
+            raise self._wrong("device_loss", "a number", found) from None
+
     def _checked_metrics(self, metrics: Mapping[Any, Any]) -> Mapping[str, float]:
         """Return metrics as floats; their names, columns of history.csv, must always be the same."""
         for name in metrics:

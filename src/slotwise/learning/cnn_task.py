@@ -146,6 +146,11 @@ class CnnTask(Task):
         test_loss, correct = self._sums(model, dataset.test_inputs, dataset.test_targets, np.arange(tests))
         return Evaluation(loss / len(union), correct / tests, {"test_loss": test_loss / tests})
 
+    def device_loss(self, model: Vector, device: int) -> float:
+        """Return the mean loss over the samples of a device."""
+        dataset, rows = self.samples.dataset, self.samples.rows[device - 1]
+        return self._sums(model, dataset.train_inputs, dataset.train_targets, rows)[0] / len(rows)
+
     def _sums(
         self, model: Vector, images: Bytes, labels: Bytes, rows: NDArray[np.integer]
     ) -> tuple[float, int]:

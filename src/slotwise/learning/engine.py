@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple, Self
@@ -25,16 +25,17 @@ from slotwise.base.machine import available_cores
 from slotwise.base.observer import BaseObserver
 from slotwise.base.user_code import check_arguments
 from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.course import Course, Decided, Planned
 from slotwise.learning.drift_task import for_rule
 from slotwise.learning.history import Diverged, History, Interrupted, Point, unfitting
+from slotwise.learning.learning_state import LOSS, Agent, Learning, Report
 from slotwise.learning.over_the_air import as_received, refuse_other_rules
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.target import Target
 from slotwise.learning.task import NO_METRICS, DeviceState, Evaluation, Task, TrainingResult, update_of
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.options import loaded, resolved
-from slotwise.options.checks import whole
-from slotwise.schedule import Timeline
+from slotwise.schedule import Episode, Timeline
 
 EVALUATIONS = 100  # of a training, by default
 
@@ -56,9 +57,10 @@ class TrainingObserver(BaseObserver):
 
 
 def train(
-    timeline: Timeline,
+    timeline: Timeline | Episode,
     task: Task,
     *,
+    agent: Agent | None = None,
     aggregation: Aggregation | str = mean,
     workers: int | WorkerPlan | None = None,
     evaluate_every: int | None = None,
@@ -73,8 +75,9 @@ def train(
     given as ``resume``.
 
     Args:
-        timeline: Which device sends which update when.
+        timeline: Which device sends which update when; or an episode, which is decided while it is trained.
         task: What is learned.
+        agent: Takes the decisions of an episode, as a function of the decision and of what is learned.
         aggregation: Rule that combines the updates of a round; a name such as "fedavg" gives a built-in rule
             with its default options.
         workers: Local trainings computed in parallel, one thread each; or another plan: `Processes`, or
@@ -91,18 +94,20 @@ def train(
         Interrupted: a KeyboardInterrupt (Ctrl-C) ended the training.
     """
     observer = TrainingObserver.of(observer)
-    slots = timeline.scenario.deadline or timeline.last_slot
+    slots = timeline.scenario.deadline or getattr(timeline, "last_slot", None)
+    usual = None if slots is None else evaluation_interval(slots)  # None: the first and the last model
     with Training(
         timeline,
         task,
+        agent=agent,
         aggregation=aggregation,
         workers=available_cores() if workers is None else workers,
-        evaluate_every=evaluation_interval(slots) if evaluate_every is None else evaluate_every,
+        evaluate_every=usual if evaluate_every is None else evaluate_every,
         stop_at=stop_at,
         resume=resume,
         radio=radio,
     ) as training:
-        observer.run_started(timeline, resume)
+        observer.run_started(training.timeline, resume)
         try:
             return follow(training, observer)
         except KeyboardInterrupt:
@@ -139,19 +144,24 @@ class _Applied(NamedTuple):
     rounds: int
     rule_state: RuleState
     device_states: Mapping[int, DeviceState]
+    learning: Learning
 
 
 class Training:
     """A training in progress: each `advance`, or each step of an iteration, applies one round.
 
     Workers compute local trainings and evaluations meanwhile. Use it as a context manager.
+
+    Of an episode the rounds are applied as they are decided, by the ``agent`` or by the caller, who answers
+    the episode's decisions, and asks for `learning` before or calls `catch_up` after.
     """
 
     def __init__(
         self,
-        timeline: Timeline,
+        timeline: Timeline | Episode,
         task: Task,
         *,
+        agent: Agent | None = None,
         aggregation: Aggregation | str = mean,
         workers: int | WorkerPlan = 1,
         evaluate_every: int | None = None,
@@ -159,40 +169,42 @@ class Training:
         resume: History | None = None,
         radio: UplinkRadio | None = None,
     ) -> None:
-        self._timeline, self._aggregation = timeline, rule_of(aggregation)
+        self._aggregation = rule_of(aggregation)
         self._task = CheckedTask.of(for_rule(CheckedTask.of(task), self._aggregation))
         check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
-        self._radio = UplinkRadio.of(timeline, self._task.update_bits) if radio is None else radio
-        refuse_other_rules(self._aggregation, self._radio, timeline, self._task)
         plan = plan_of(workers, self._task)
-        self._task.check_devices(timeline.scenario.devices)
-        self._due = evaluation_rounds(timeline, evaluate_every)
-        if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
+        devices = timeline.scenario.devices
+        self._task.check_devices(devices)
+        self._agent, self._episode = agent, timeline if isinstance(timeline, Episode) else None
+        self._decided = Decided(timeline, evaluate_every) if isinstance(timeline, Episode) else None
+        if isinstance(timeline, Timeline) and agent is not None:
+            raise InputError("agent", "given", "omitted: the timeline is decided; or give an Episode")
+        known = timeline.timeline if isinstance(timeline, Episode) else timeline
+        self._radio = UplinkRadio.of(known, self._task.update_bits) if radio is None else radio
+        refuse_other_rules(self._aggregation, self._radio, known, self._task)
+        self._course: Course = Planned(known, evaluate_every) if self._decided is None else self._decided
+        if resume is not None and (wrong := unfitting(resume, known, self._task.size)):
             raise UserError(f"resume: {wrong}")
         self._target = Target.parse(stop_at, "stop_at") if isinstance(stop_at, str) else stop_at
         start = resume or History((), {0: self._task.initial_model()}, 0)
-        self._applied = _Applied(start.rounds, start.rule_state, dict(start.device_states))
+        everyone = () if self._decided is None else range(1, devices + 1)
+        learning = Learning.first([self._task.sample_count(n) for n in everyone])
+        states = dict(start.device_states)
+        self._applied = _Applied(start.rounds, start.rule_state, states, learning.restored(start.learning))
+        self._next_learning: tuple[int, int, Learning] | None = None  # rounds, updates of the next; with them
         self._stopped = False
         self._points = list(start.points)
         self._reported = len(start.points)
+        self._evaluated = max((point.round for point in start.points), default=-1)
         self._pending: deque[tuple[int, Future[Evaluation]]] = deque()
-        # The models that a round uses and no later round does. Round k uses model k in any case, because it
-        # replaces it; the last model, the result, is never dropped.
-        self._last_uses: defaultdict[int, list[int]] = defaultdict(list)
-        last_use = np.arange(timeline.rounds, dtype=np.int64)
-        # A version has many uplinks. `at` compares all of them, where indexing would keep one.
-        np.maximum.at(last_use, timeline.version, timeline.round)
-        for version, round_number in enumerate(last_use.tolist()):
-            self._last_uses[round_number].append(version)
         self._models = dict(start.models)
         self._workers: Workers = plan(self._task)  # last, because nobody closes them if there is an error
-        first = int(timeline.round_offsets[start.rounds])
+        first = self._course.rows_before(start.rounds)
         self._updates = UpdatePipeline(
-            timeline, self._workers, self._models, first, lambda: self._applied.device_states
+            self._course, self._workers, self._models, first, lambda: self._applied.device_states
         )
         self._updates.start()
-        if all(point.round != self.rounds for point in self._points):  # also after an interrupt before it
-            self._evaluate_if_due()
+        self._look_ahead()
 
     def __enter__(self) -> Self:
         return self
@@ -212,8 +224,8 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """True once all rounds of the timeline are applied."""
-        return self.rounds == self._timeline.rounds
+        """True once all rounds are applied, and none will come any more."""
+        return self._course.ended and self.rounds == self._course.rounds
 
     @property
     def reached(self) -> bool:
@@ -240,13 +252,14 @@ class Training:
         if self.ended or self._stopped:
             ended = "ended" if self.ended else "been stopped"
             raise UserError(f"training: no round {self.rounds}: it has {ended}")
-        before, uplinks = self._applied, self._timeline.uplinks(self.rounds)
-        k = before.rounds
-        timeline, count = self._timeline, self._task.sample_count
-        devices = timeline.scenario.devices
+        if self.rounds == self._course.rounds:
+            raise UserError(f"training: round {self.rounds} is not decided yet")
+        before, course, uplinks = self._applied, self._course, self._course.uplinks(self.rounds)
+        k, count, devices = before.rounds, self._task.sample_count, course.scenario.devices
+        learning = self._learned(uplinks)
         sent = zip(
             self._updates.updates(uplinks),  # kept until the round is applied
-            *(c[uplinks].tolist() for c in (timeline.device, timeline.version, timeline.start, timeline.end)),
+            *(column[uplinks].tolist() for column in (course.device, course.version, course.start, course.end)),
             strict=True,
         )
         contributions, states = [], dict[int, DeviceState]()
@@ -270,13 +283,79 @@ class Training:
         # One assignment applies the round, so an interrupt (Ctrl-C) leaves the state before it or after it.
         # A model that is newer than the applied rounds is not part of a history.
         self._models[k + 1] = model
-        self._applied = _Applied(k + 1, rule_state, device_states)
-        for version in self._last_uses.pop(k, ()):
+        self._applied = _Applied(k + 1, rule_state, device_states, learning)
+        unused = self._course.unused_after(k, list(self._models))
+        for version in unused:
             self._models.pop(version, None)
+        self._updates.drop_models(unused)
         self._updates.drop(uplinks.stop)
         self._updates.start()
-        self._evaluate_if_due()
+        self._look_ahead()
         return k
+
+    @property
+    def timeline(self) -> Timeline:
+        """What is trained along, as far as it is decided."""
+        return self._course.timeline
+
+    @property
+    def learning(self) -> Learning:
+        """What is known of the learning at the open decision of an episode, after `catch_up`."""
+        self.catch_up()
+        return self._known()
+
+    def catch_up(self) -> None:
+        """Apply the rounds of an episode that are complete, until a target is reached."""
+        self._look_ahead()
+        while self.rounds < self._course.rounds and not self.ended:
+            self.advance()
+
+    def _look_ahead(self) -> None:
+        """Let the agent decide until the next round is complete: then it is known if this model is due."""
+        if self._decided is not None and self._episode is not None:
+            episode, agent = self._episode, self._agent
+            self._follow_episode()
+            while agent is not None and episode.decision is not None and episode.rounds <= self.rounds:
+                episode.answer(agent(episode.decision, self._known()))
+                self._follow_episode()
+        self._evaluate_if_due()
+
+    def _follow_episode(self) -> None:
+        if self._decided is not None:
+            self._decided.update()
+            self._updates.start()
+
+    def _known(self) -> Learning:
+        """Return what is known at the open decision: at the end of a round its updates count."""
+        if self._decided is None or self._episode is None:
+            raise UserError("learning: only known for an episode: a timeline is decided")
+        if self._episode.at_end_of_round and self._course.rounds == self.rounds:
+            return self._learned(self._decided.partial)
+        return self._applied.learning
+
+    def _learned(self, uplinks: slice) -> Learning:
+        """Return what is known after the next round, whose updates may be applied later."""
+        before = self._applied
+        if self._decided is None:
+            return before.learning
+        key = before.rounds, uplinks.stop
+        if self._next_learning is None or self._next_learning[:2] != key:
+            course = self._course
+            sent = zip(
+                self._updates.updates(uplinks),
+                course.device[uplinks].tolist(),
+                course.version[uplinks].tolist(),
+                strict=True,
+            )
+            reports = [Report(n, update_of(one), self._loss(one, n, version)) for one, n, version in sent]
+            self._next_learning = *key, before.learning.after(reports)
+        return self._next_learning[2]
+
+    def _loss(self, result: Vector | TrainingResult, device: int, version: int) -> float:
+        """Return the loss that a local training reports, or that of the model it started from."""
+        if isinstance(result, TrainingResult) and LOSS in result.metrics:
+            return float(result.metrics[LOSS])
+        return self._task.device_loss(self._models[version], device)
 
     def stop(self) -> None:
         """Drop local trainings that have not begun; after this no round can be applied."""
@@ -302,12 +381,15 @@ class Training:
     def history(self) -> History:
         """Return everything up to the last applied round, after waiting for its evaluations."""
         self._collect(wait=True)
-        rounds, rule_state, states = self._applied
+        rounds, rule_state, states, learning = self._applied
         models = {version: model for version, model in self._models.items() if version <= rounds}
-        return History(tuple(self._points), models, rounds, rule_state, dict(states), self._timeline)
+        known = learning.as_arrays() if self._decided is not None else {}
+        points = tuple(self._points)
+        return History(points, models, rounds, rule_state, dict(states), known, self.timeline)
 
     def _evaluate_if_due(self) -> None:
-        if self.rounds in self._due:
+        if self._evaluated < self.rounds and self._course.is_due(self.rounds):
+            self._evaluated = self.rounds
             states = (self._applied.device_states,) if self._applied.device_states else ()
             evaluation = self._workers.evaluate(self.rounds, self.model, *states)
             self._pending.append((self.rounds, evaluation))
@@ -317,7 +399,7 @@ class Training:
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
-        timeline = self._timeline
+        course = self._course
         while self._pending and (wait or self._pending[0][1].done()):
             k, result = self._pending[0]
             evaluation = result.result()  # one that failed stays, so no history is without it
@@ -327,8 +409,8 @@ class Training:
                 raise Diverged(k, "loss", self.history())
             slot, oldest = 0, 0
             if k > 0:
-                slot = int(timeline.broadcast_end[k - 1])
-                oldest = int(timeline.staleness[timeline.uplinks(k - 1)].max(initial=0))
+                slot = int(course.broadcast_end[k - 1])
+                oldest = k - 1 - int(course.version[course.uplinks(k - 1)].min(initial=k - 1))
             self._points.append(
                 Point(slot, k, evaluation.loss, evaluation.accuracy, oldest, evaluation.metrics)
             )
@@ -350,13 +432,3 @@ def rule_of(aggregation: Aggregation | str) -> Aggregation:
 def evaluation_interval(slots: int) -> int:
     """Return the slots between evaluations of a training that takes so many: a hundredth, by default."""
     return max(1, slots // EVALUATIONS)
-
-
-def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:
-    """Return the models to evaluate: the newest one at every multiple of ``every`` slots, and the last."""
-    if every is None:
-        return frozenset({0, timeline.rounds})
-    slots = np.arange(0, timeline.last_slot + 1, whole("evaluate_every", every))
-    # Model k is complete in slot broadcast_end[k - 1]: the number of ends up to a slot is its newest model.
-    newest = np.searchsorted(timeline.broadcast_end, slots, side="right")
-    return frozenset({*newest.tolist(), timeline.rounds})

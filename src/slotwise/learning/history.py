@@ -49,6 +49,7 @@ class History(EqualByNumbers, Displayable):
         rounds: Rounds applied.
         rule_state: State of the aggregation rule after them.
         device_states: What devices keep between trainings, by device; those that keep nothing are missing.
+        learning: What was known for decisions after these rounds (`Learning.as_arrays`), if any were taken.
         timeline: What was trained along, or the beginning of what is; None if that is not known.
     """
 
@@ -57,6 +58,7 @@ class History(EqualByNumbers, Displayable):
     rounds: int
     rule_state: RuleState = field(default_factory=dict)
     device_states: Mapping[int, DeviceState] = field(default_factory=dict)
+    learning: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     timeline: Timeline | None = field(default=None, repr=False, compare=False)
 
     @property

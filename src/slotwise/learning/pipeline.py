@@ -9,15 +9,13 @@ memory.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
-import numpy as np
-
 from slotwise.aggregation.rule import Vector
+from slotwise.learning.course import Course
 from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, TrainingResult, TrainingStart, update_of
 from slotwise.learning.workers import Trained, TrainingJob, Workers
-from slotwise.schedule import Timeline
 
 PORTIONS_PER_WORKER = 4
 # Short trainings go to a worker together: waking it costs about as much as a short one, and what surrounds
@@ -27,11 +25,11 @@ PORTION_BYTES = 16 << 20  # of updates
 
 
 class UpdatePipeline:
-    """Updates of a timeline, one after another. Results do not depend on how far ahead they are computed."""
+    """Updates of a course, one after another. Results do not depend on how far ahead they are computed."""
 
     def __init__(
         self,
-        timeline: Timeline,
+        course: Course,
         workers: Workers,
         models: Mapping[int, Vector],
         first: int,
@@ -42,7 +40,7 @@ class UpdatePipeline:
         ``models`` is the engine's table of the models that exist, ``states`` returns what devices keep.
         """
         self._states = states
-        self._timeline, self._workers, self._models = timeline, workers, models
+        self._course, self._workers, self._models = course, workers, models
         self._first = self._next = first  # uplinks: the first whose update is kept, the next to start
         self._started: deque[Future[Trained]] = deque()
         self._finished: deque[Vector | TrainingResult] = deque()
@@ -50,9 +48,9 @@ class UpdatePipeline:
         # The models that an uplink's training starts from and no later one's does.
         self._last_starts: defaultdict[int, list[int]] = defaultdict(list)
         # Models that no training starts from get uplink -1, which never returns.
-        last = np.full(timeline.rounds, -1, dtype=np.int64)
-        np.maximum.at(last, timeline.version, np.arange(len(timeline)))
-        for version, uplink in enumerate(last.tolist()):
+        last_starts = course.last_starts()
+        self._last_known = len(last_starts) > 0
+        for version, uplink in enumerate(last_starts):
             self._last_starts[uplink].append(version)
         self._returned = first  # the next uplink whose training returns
 
@@ -68,6 +66,11 @@ class UpdatePipeline:
             self._choose_portion(len(updates), seconds, update_of(updates[0]).nbytes)
             self.start()
         return [self._finished[number] for number in range(count)]
+
+    def drop_models(self, versions: Collection[int]) -> None:
+        """Tell the workers of models that nothing uses any more, if the last starts were not known."""
+        if versions and not self._last_known:
+            self._workers.drop(versions)
 
     def drop(self, uplink: int) -> None:
         """Drop the updates of all uplinks before this one."""
@@ -99,7 +102,7 @@ class UpdatePipeline:
 
     def cancel(self) -> None:
         """Start no more trainings, and drop those that have not begun."""
-        self._next = len(self._timeline)
+        self._next = len(self._course)
         for future in self._started:
             future.cancel()
 
@@ -112,8 +115,8 @@ class UpdatePipeline:
 
     def _next_jobs(self, most: int) -> list[TrainingJob]:
         """Return the next local trainings whose models exist, at most ``most``."""
-        timeline, rows = self._timeline, slice(self._next, self._next + most)
-        columns = (timeline.device[rows], timeline.training[rows], timeline.version[rows])
+        course, rows = self._course, slice(self._next, self._next + most)
+        columns = (course.device[rows], course.training[rows], course.version[rows])
         jobs: list[TrainingJob] = []
         states = self._states()
         for device, training, version in zip(*(column.tolist() for column in columns), strict=True):
@@ -121,7 +124,7 @@ class UpdatePipeline:
             # Later uplinks may have a model, but results are returned in the order of the uplinks.
             if model is None:
                 break
-            slot = int(timeline.broadcast_end[version - 1]) if version else 0
+            slot = int(course.broadcast_end[version - 1]) if version else 0
             # A model reaches a device after the round of its last update, so that training's state is known.
             state = states.get(device, NO_DEVICE_STATE)
             jobs.append(TrainingJob(model, TrainingStart(device, training, version, slot, state)))

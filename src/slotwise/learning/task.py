@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from math import nan
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -132,6 +133,14 @@ class Task(ABC):
         del states
         return self.evaluate(model)
 
+    def device_loss(self, model: Vector, device: int) -> float:
+        """Return the training loss of a model on the samples of one device, for policies that look at it.
+
+        A `TrainingResult` may report it as its metric ``loss`` instead. NaN, by default, is not known.
+        """
+        del model, device
+        return nan
+
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the model's arrays by name and in their shapes, for people and for other programs."""
         return {"model": model}
@@ -201,6 +210,10 @@ class TaskWrapper(Task):
         if type(self).evaluate is not TaskWrapper.evaluate:
             return self.evaluate(model)
         return self.task.evaluate_devices(model, states)
+
+    def device_loss(self, model: Vector, device: int) -> float:
+        """Return the loss of the other task."""
+        return self.task.device_loss(model, device)
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays of a model of the other task."""

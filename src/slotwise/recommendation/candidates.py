@@ -24,7 +24,7 @@ from slotwise.batch.job import Job, Run
 from slotwise.batch.job_worker import MakeTask, TaskCache
 from slotwise.batch.jobs import run_jobs
 from slotwise.learning import Point
-from slotwise.learning.engine import evaluation_rounds
+from slotwise.learning.course import evaluation_rounds
 from slotwise.runs import RunConfig
 from slotwise.schedule import Delay, NoRoundError, Schedule, Timeline
 

@@ -25,7 +25,7 @@ from slotwise.learning.task import COLUMNS, DeviceState, metric_names
 
 KEPT = 2
 POINT_ARRAYS = ("slots", "rounds", "losses", "accuracies", "staleness")  # in the order of COLUMNS
-RULE_STATE, DEVICE_STATE, METRIC = "rule_state.", "device_state.", "metric."  # before the names of arrays
+RULE_STATE, DEVICE_STATE, METRIC, LEARNING = "rule_state.", "device_state.", "metric.", "learning."  # before the names of arrays
 State = TypeVar("State")
 
 
@@ -137,8 +137,11 @@ class Checkpoints:
 
 def rule_state_in(archive: Mapping[str, NDArray[Any]]) -> RuleState:
     """Return the arrays of an aggregation rule in a numpy archive."""
-    names = [name for name in archive if name.startswith(RULE_STATE)]
-    return {name.removeprefix(RULE_STATE): archive[name] for name in names}
+    return _arrays_in(archive, RULE_STATE)
+
+
+def _arrays_in(archive: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): archive[name] for name in archive if name.startswith(prefix)}
 
 
 def _device_states_in(archive: Mapping[str, NDArray[Any]]) -> dict[int, DeviceState]:
@@ -155,6 +158,7 @@ def _encode(history: History) -> bytes:
     versions = sorted(history.models)
     buffer = io.BytesIO()
     more: dict[str, Any] = {RULE_STATE + name: array for name, array in history.rule_state.items()}
+    more |= {LEARNING + name: array for name, array in history.learning.items()}
     for device, state in history.device_states.items():
         more |= {f"{DEVICE_STATE}{device}.{name}": array for name, array in state.items()}
     for name, (column, kind) in zip(POINT_ARRAYS, COLUMNS.items(), strict=True):
@@ -187,6 +191,7 @@ def _decode(data: bytes) -> History | None:
                 for number, row in enumerate(zip(*columns, strict=True))
             )
             states = _device_states_in(archive)
-            return History(points, models, int(archive["round"]), rule_state_in(archive), states)
+            learning = _arrays_in(archive, LEARNING)
+            return History(points, models, int(archive["round"]), rule_state_in(archive), states, learning)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from slotwise.base.errors import ConflictError, InputError, UserError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.decisions import KINDS, Answer, Decision, DecisionKind
+from slotwise.schedule.decisions import KINDS, OF_ROUNDS, Answer, Decision, DecisionKind
 from slotwise.schedule.events import driven
 from slotwise.schedule.link import Floats, Link
 from slotwise.schedule.policies import Participants
 from slotwise.schedule.policy import Delivery, FixedDelay, Policy
 from slotwise.schedule.selections import first_ready
 from slotwise.schedule.simulation import case_of, chosen_policy
-from slotwise.schedule.timeline import Timeline
+from slotwise.schedule.timeline import Record, Timeline, Uplink, Wait, in_order
 
 
 class Episode:
@@ -71,6 +71,7 @@ class Episode:
         self._steps = self._drive.steps(scenario.deadline)
         self._answers: list[int | tuple[int, ...]] = []
         self._changes: list[tuple[int, int]] = []  # (slot of the broadcast, group size)
+        self._ends: list[tuple[int, int]] = []  # uplinks and answers at the end of each round
         self.decision: Decision | None = None
         """What is to be decided now; None once the episode has ended."""
         self._advance(None)
@@ -94,9 +95,11 @@ class Episode:
             self.answer(agent(self.decision))
         return self.timeline
 
-    def replay(self, answers: Iterable[Answer]) -> None:
-        """Take decisions as in an earlier episode with the same arguments."""
+    def replay(self, answers: Iterable[Answer], rounds: int | None = None) -> None:
+        """Take decisions as in an earlier episode with the same arguments, until so many rounds are done."""
         for answer in answers:
+            if rounds is not None and self.rounds >= rounds:
+                return
             self.answer(answer)
 
     def _advance(self, answer: Answer | None) -> None:
@@ -105,7 +108,7 @@ class Episode:
         try:
             step = self._steps.send(answer)
             while isinstance(step, int):
-                self._note_group_size()
+                self._note_round()
                 if self.rounds == self._rounds:
                     return
                 step = next(self._steps)
@@ -113,7 +116,8 @@ class Episode:
             return
         self.decision = step
 
-    def _note_group_size(self) -> None:
+    def _note_round(self) -> None:
+        self._ends.append((len(self._drive.record.uplinks), len(self._answers)))
         size, slot = self._scheduler.group_size, self._drive.record.broadcasts[-1][0]
         before = self._changes[-1][1] if self._changes else self.scenario.group_size
         if size != before:
@@ -123,6 +127,35 @@ class Episode:
     def answers(self) -> Sequence[int | tuple[int, ...]]:
         """The answers so far."""
         return tuple(self._answers)
+
+    def answers_of(self, rounds: int) -> Sequence[int | tuple[int, ...]]:
+        """Return the answers that so many rounds took."""
+        return tuple(self._answers[: self._ends[rounds - 1][1]] if rounds else ())
+
+    @property
+    def record(self) -> Record:
+        """The completed rounds so far, in plain lists."""
+        return self._drive.record
+
+    @property
+    def at_end_of_round(self) -> bool:
+        """True if the open decision is about the next round, and all uplinks of this one have arrived."""
+        return self.decision is not None and self.decision.kind in OF_ROUNDS and self._drive.has_started
+
+    def uplinks(self, round_number: int) -> Sequence[Uplink]:
+        """Return the uplinks of a round in the order of timelines; of the present one those so far."""
+        if round_number == self.rounds:
+            rows: Sequence[Uplink] = self._drive.uplinks_in_round
+        else:
+            first = self._ends[round_number - 1][0] if round_number else 0
+            rows = self.record.uplinks[first : self._ends[round_number][0]]
+        return in_order(rows)
+
+    def repeats_of(self, round_number: int) -> Sequence[Wait]:
+        """Return the models that were sent again in a completed round: (device, version, start, end)."""
+        begin = self.record.broadcasts[round_number - 1][1] if round_number else 0
+        end = self.record.broadcasts[round_number][0]
+        return [repeat for repeat in self.record.repeats if begin <= repeat[2] < end]
 
     @property
     def slot(self) -> int:

@@ -222,6 +222,16 @@ class Drive:
         """The Scheduler that is driven."""
         return self._scheduler
 
+    @property
+    def has_started(self) -> bool:
+        """True once w_0 is handed out."""
+        return bool(self.record.receivers)
+
+    @property
+    def uplinks_in_round(self) -> Sequence[Uplink]:
+        """Uplinks of the round that is not complete, except those that were lost."""
+        return self._uplinks
+
     def joules(self, slot: int) -> list[float]:
         """Return what the battery of each device holds; infinity if it has none."""
         everyone = range(1, self._fleet.devices + 1)

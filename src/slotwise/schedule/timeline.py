@@ -315,6 +315,11 @@ def _read_only(column: Column) -> Column:
     return column
 
 
+def in_order(uplinks: Sequence[Uplink]) -> Sequence[Uplink]:
+    """Return the uplinks of one round in the order in which a timeline has them: by start and device."""
+    return sorted(uplinks, key=lambda row: (row[3], row[1]))
+
+
 def round_as_dict(
     k: int,
     uplinks: Iterable[Uplink],

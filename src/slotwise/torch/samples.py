@@ -43,6 +43,9 @@ class Batches(Protocol):
     def count(self, device: int) -> int:
         """Return the number of samples of a device."""
 
+    def rows_of(self, device: int) -> Rows:
+        """Return the rows of a device."""
+
     def batches(self, training: LocalTraining, start: TrainingStart) -> Sequence[Rows]:
         """Return the rows in each step of one local training."""
 
@@ -100,6 +103,10 @@ class TorchSamples:
         """Return the number of samples of a device."""
         return len(self._devices[device - 1])
 
+    def rows_of(self, device: int) -> Rows:
+        """Return the rows of a device."""
+        return self.first_rows[device - 1] + np.arange(self.count(device))
+
     def batches(self, training: LocalTraining, start: TrainingStart) -> Sequence[Rows]:
         """Return the rows in each step of one local training."""
         own = self.count(start.device)
@@ -153,6 +160,10 @@ class ArrayBatches:
     def __len__(self) -> int:
         """Return the number of devices."""
         return len(self._samples)
+
+    def rows_of(self, device: int) -> Rows:
+        """Return the rows of a device."""
+        return self._samples.rows[device - 1]
 
     def train_batch(self, rows: Rows) -> Batch:
         """Return inputs and targets of some training samples."""

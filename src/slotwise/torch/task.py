@@ -226,6 +226,28 @@ class TorchTask(Task):
             return self._compiled.evaluate(model)
         return self._torch_evaluation(model)
 
+    def device_loss(self, model: Vector, device: int) -> float:
+        """Return the mean loss over the samples of a device."""
+        if self._compiled is not None:
+            return self._compiled.device_loss(model, device)
+        return self._torch_loss(model, self._data.rows_of(device))
+
+    @one_thread()
+    @torch.no_grad()
+    def _torch_loss(self, model: Vector, chosen: Rows) -> float:
+        flat, loss = self._worker_module(), Mean()
+        flat.load(model)
+        flat.eval()
+        flat.use_statistics()
+        reading, computing = self._seeded(self._checks.random_evaluation)
+        for rows in _chunks(chosen):
+            with reading:
+                inputs, targets = self._arranged(self._data.train_batch(rows))
+            with computing:
+                value = self._objective.loss(flat.module(inputs), targets)
+            loss.add(value, self._objective.count(targets, len(rows)))
+        return loss.value
+
     @one_thread()
     @torch.no_grad()
     def _torch_evaluation(self, model: Vector) -> Evaluation:

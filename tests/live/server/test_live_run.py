@@ -13,7 +13,7 @@ from virtual_time import run_virtual
 from live import TOPICS
 from slotwise.base.errors import InputError, UserError
 from slotwise.learning import train
-from slotwise.learning.engine import evaluation_rounds
+from slotwise.learning.course import evaluation_rounds
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.round_log import FILE
 from slotwise.live.server.server_config import LivePlan, ServerConfig

@@ -13,7 +13,7 @@ from slotwise.base.observer import BaseObserver
 from slotwise.base.user_code import describe_error
 from slotwise.learning import Task
 from slotwise.learning.checked_task import CheckedTask
-from slotwise.learning.engine import evaluation_rounds
+from slotwise.learning.course import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
 from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.parts import HEADER_BYTES

@@ -1,0 +1,83 @@
+"""Learning: what a server knows of the learning when it decides, and the agents that decide by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.schedule.decisions import Answer, Decision
+
+LOSS = "loss"  # the metric in which a local training may report its loss
+MOST_ROUNDS = 1_000  # whose losses are remembered
+
+
+class Report(NamedTuple):
+    """What the server learns from one update that has arrived."""
+
+    device: int
+    update: Vector
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """What is known of the learning at a decision; arrays have device n in entry n−1.
+
+    At the end of a round its updates count, while w_{k+1} does not exist yet.
+
+    Attributes:
+        losses: Training loss of each device on its samples, of the model that its last update started from;
+            NaN for devices that have sent none.
+        norms: Euclidean norm of each device's last update; NaN likewise.
+        samples: Samples that each device holds.
+        round_losses: Mean loss that the devices of each round reported, the last thousand rounds at most;
+            NaN for a round without updates.
+    """
+
+    losses: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    samples: NDArray[np.int64]
+    round_losses: NDArray[np.float64]
+
+    @classmethod
+    def first(cls, samples: Sequence[int]) -> Learning:
+        """Return what is known before the first update."""
+        nothing = np.full(len(samples), np.nan)
+        return cls(nothing, nothing, np.array(samples, dtype=np.int64), np.empty(0))
+
+    def after(self, reports: Sequence[Report]) -> Learning:
+        """Return what is known after the updates of another round."""
+        losses, norms = self.losses.copy(), self.norms.copy()
+        for device, update, loss in reports:
+            losses[device - 1], norms[device - 1] = loss, norm_of(update)
+        mean = np.mean([report.loss for report in reports]) if reports else np.nan
+        return replace(
+            self, losses=losses, norms=norms, round_losses=np.append(self.round_losses, mean)[-MOST_ROUNDS:]
+        )
+
+    def as_arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Return what a checkpoint keeps."""
+        return {"losses": self.losses, "norms": self.norms, "round_losses": self.round_losses}
+
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Learning:
+        """Return what `as_arrays` returned, with the samples of this one."""
+        return replace(self, **{name: arrays[name] for name in self.as_arrays() if name in arrays})
+
+
+def norm_of(update: Vector) -> float:
+    """Return the Euclidean norm; not by BLAS, whose sums depend on its threads."""
+    return float(np.sqrt(np.square(update, dtype=np.float64).sum()))
+
+
+class Agent(Protocol):
+    """Takes decisions: from what the decision shows of the channel, and what is known of the learning.
+
+    It must depend on nothing else: then a run that is resumed decides the same.
+    """
+
+    def __call__(self, decision: Decision, learning: Learning, /) -> Answer: ...  # noqa: D102
