@@ -92,6 +92,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "RadioLink": radio_link,
     "Plan": lambda: sw.plan(devices=4, compute_slots=2, deadline=60)[0],
     "Timeline": timeline,
+    "Episode": lambda: sw.Episode(SCENARIO, rounds=3),
     "Synchronous": sw.Synchronous,
     "Asynchronous": sw.Asynchronous,
     "IntentionalDelay": sw.IntentionalDelay,

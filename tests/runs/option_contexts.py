@@ -16,7 +16,9 @@ import numpy as np
 from slotwise.data import Dataset
 from slotwise.learning import Diverged, train
 from slotwise.runs import RunConfig
+from slotwise.runs.decided_run import PolicyAgent, episode_of
 from slotwise.runs.execution import build_task
+from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Costs, Powers
 from slotwise.setting.slot_duration import powers_of_run
 
@@ -37,6 +39,10 @@ QUEUE = {"devices": 8, "compute_slots": 1}  # devices wait for the channel, so m
 SEVERAL = {**RADIO, **QUEUE, "group_size": 4, "radio_bits": 2_000_000}  # send together
 OFDMA = {**SEVERAL, "access": "ofdma"}
 AIR = {**SEVERAL, "access": "over-the-air"}
+LEARNED = {"schedule": "sync", "devices": 8}
+OORT = {**LEARNED, "participation": "oort", "device_link_slots": (1, 2, 3, 4, 1, 2, 3, 4)}
+STALLED = {"group_rule": "shrink-when-stalled", "stall_rounds": 1, "learning_rate": 5.0}
+STALLED |= {**LEARNED, "group_size": 4}
 EIGHT = {"devices": 8, "group_size": 8}  # enough updates in a round for Krum
 FEDASYNC = {"schedule": "async", "group_size": 1, "aggregation": "fedasync"}
 FLOWER = {
@@ -74,6 +80,15 @@ CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
     "schedule_options": ({**QUEUE, "schedule": "own_parts:policy"}, {"delay": 1}),
     "participation_options": ({"schedule": "sync", "participation": "own_parts:pick"}, {"stride": 3}),
     "selection_options": ({**QUEUE, "selection": "own_parts:pick"}, {"stride": 3}),
+    "choice_candidates": ({**LEARNED, "participation": "power-of-choice"}, 2),
+    "norm_candidates": ({**LEARNED, "participation": "update-norm"}, 2),
+    "oort_exploration": (OORT, 0.0),
+    "oort_slots": (OORT, 4),
+    "oort_penalty": (OORT, 0.0),
+    "group_rule": ({}, "own_parts:resize"),
+    "group_rule_options": ({"group_rule": "own_parts:resize"}, {"to": 2}),
+    "stall_rounds": ({**LEARNED, "group_rule": "shrink-when-stalled"}, 1),
+    "stall_factor": (STALLED, 0.9),
 }
 OWN_PARTS = """
 import numpy as np
@@ -112,6 +127,9 @@ def prune(update, draw, *, least: float = 0.0):
 
 def norm(model, task, *, order: int = 2):
     return float((abs(model) ** order).sum() ** (1 / order))
+
+def resize(decision, learning, *, to: int = 1):
+    return to
 
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
@@ -361,9 +379,17 @@ class Outcome:
 
     config: RunConfig
 
+    def timeline(self) -> Timeline:
+        """Return the timeline; one that depends on what is learned is that of a training."""
+        if not self.config.decides_by_learning:
+            return self.config.simulate()
+        episode = episode_of(self.config)
+        train(episode, build_task(self.config, dataset()), agent=PolicyAgent(self.config))
+        return episode.timeline
+
     def schedule(self) -> tuple[Any, ...]:
         """Return uplinks, broadcasts and costs."""
-        timeline = self.config.simulate()
+        timeline = self.timeline()
         names = ("round", "device", "version", "start", "end", "lost", "broadcast_start", "broadcast_end")
         columns = tuple(getattr(timeline, name).tolist() for name in (*names, "receiver"))
         costs = Costs.of(timeline, powers_of_run(POWERS, self.config))
@@ -376,7 +402,7 @@ class Outcome:
         task = build_task(config, dataset() if built_in else None)
         how = {"evaluate_every": config.slots_between_evaluations, "stop_at": config.end.target}
         try:
-            found = train(config.simulate(), task, aggregation=config.rule, **how)
+            found = train(self.timeline(), task, aggregation=config.rule, **how)
         except Diverged as error:
             found = error.history
         return found.points

@@ -145,6 +145,7 @@ BASELINES: dict[str, dict[str, Any]] = {
     "fedasync": {"aggregation": "fedasync", "schedule": "async", "group_size": 1},
     "fedbuff": {"aggregation": "fedbuff", "schedule": "async", "group_size": 3},
     "fedavgm": {"aggregation": "fedavgm", "schedule": "async", "group_size": 2},
+    "decided by update norms": {"schedule": "sync", "participation": "update-norm", "group_size": 2},
     "fedadam": {"aggregation": "fedadam", "schedule": "idfl", "group_size": 2},
 }
 

@@ -46,6 +46,17 @@ def test_both_start_from_the_same_model(samples: DeviceSamples, network: Archite
     assert np.array_equal(mine.initial_model(), theirs.initial_model())
 
 
+@pytest.mark.parametrize("how", ["auto", False])
+def test_losses_of_devices_add_up_to_that_of_an_evaluation(samples: DeviceSamples, how: object) -> None:
+    module = torch_networks.sequential(SMALL)
+    theirs = torch_task.TorchTask(module, samples, SGD, initial="seed", device="cpu", compile=how)
+    for task in (CnnTask(samples, SMALL, SGD), theirs):
+        model = task.initial_model()
+        losses = [task.device_loss(model, n) * samples.count(n) for n in range(1, len(samples) + 1)]
+        assert len({round(loss, 6) for loss in losses}) > 1
+        assert sum(losses) / len(samples.all_rows) == pytest.approx(task.evaluate(model).loss, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("training", "options"),
     [

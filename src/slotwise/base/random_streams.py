@@ -36,6 +36,7 @@ class SchedulePurpose(IntEnum):
     ABSENCE = 6
     SELECTION = 7
     HARVEST = 8
+    PARTICIPANTS = 9
     CLOCK_DRIFT = 21
     CLOCK_OFFSET = 22
     AIR_DELAY = 23

@@ -23,6 +23,7 @@ _ARGUMENTS = {
     "task": "config",
     "schedule": "seed",
     "selection": "waiting, round_number, last_sender",
+    "group_rule": "decision, learning",
     "aggregation": "model, contributions, state",
     "local_step": "weights, gradient, context",
     "partition": "dataset, devices, generator",
@@ -76,7 +77,7 @@ def check_arguments(parameter: str, function: object, *arguments: int, name: str
     """Refuse what is no function, or cannot be called with one of these numbers of positional arguments."""
     if not callable(function):
         raise InputError(parameter, name or describe_value(function), "a function")
-    if not any(_accepts(function, count) for count in arguments):
+    if not any(accepts(function, count) for count in arguments):
         counts, shown = " or ".join(map(str, arguments)), name or getattr(function, "__name__", "this object")
         wanted = f"{counts} argument{'s' if arguments[-1] > 1 else ''}"
         which = f" ({_ARGUMENTS[parameter]})" if parameter in _ARGUMENTS else ""
@@ -84,7 +85,7 @@ def check_arguments(parameter: str, function: object, *arguments: int, name: str
         raise InputError(parameter, shown, f"a function of {wanted}{which}, and it has {own}")
 
 
-def _accepts(function: Callable[..., Any], arguments: int) -> bool:
+def accepts(function: Callable[..., Any], arguments: int) -> bool:
     """Return whether a function can be called with so many positional arguments."""
     try:
         inspect.signature(function).bind(*[None] * arguments)

@@ -114,7 +114,9 @@ def as_trained(config: RunConfig) -> RunConfig:
     if config.slot_ms is not None:  # a duration for joules, which the batch keeps with its powers
         config = replace(config, slot_ms=None)
     policy = config.policy
-    if not isinstance(policy, IntentionalDelay) or config.simulator is not Simulator.BATCHES:
+    if config.decides_by_learning or not isinstance(policy, IntentionalDelay):
+        return config
+    if config.simulator is not Simulator.BATCHES:
         return config
     free = free_delay(config.channel)
     delay = free if policy.delay == "auto" else policy.delay

@@ -23,7 +23,7 @@ from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.workers import WorkerPlan
 from slotwise.runs import Observer, RunConfig, RunFolder, RunSession
 from slotwise.runs.execution import build_task
-from slotwise.runs.run_timeline import SCHEDULE, SavedSchedule, keep_timeline, schedule_timeline
+from slotwise.runs.run_timeline import SCHEDULE, TIMELINE, SavedSchedule, keep_timeline, schedule_timeline
 from slotwise.schedule import Timeline
 from slotwise.workers import Background, ClusterLost
 
@@ -31,7 +31,8 @@ PROGRESS_INTERVAL = 0.25  # seconds
 REPORT_POLL = 0.1  # seconds between two looks for a checkpoint
 PREDECESSOR_TIMEOUT = 10.0  # seconds
 CHECKPOINT = "checkpoint"
-FILES = ("history.csv", "model.npz", SCHEDULE, "run.json")  # run.json last: its status describes the others
+# run.json last: its status describes the others
+FILES = ("history.csv", "model.npz", SCHEDULE, TIMELINE, "run.json")
 MakeTask = Callable[[RunConfig], Task]
 Files = dict[str, bytes]
 
@@ -88,7 +89,7 @@ def train_job(
             with session:
                 session.train()
         finally:
-            _save_schedule(run_folder, timeline)
+            _save_schedule(run_folder)
     except Diverged as error:
         return f"diverged in round {error.round}"
     except ClusterLost:
@@ -99,10 +100,10 @@ def train_job(
     return None
 
 
-def _save_schedule(folder: RunFolder, timeline: Timeline) -> None:
+def _save_schedule(folder: RunFolder) -> None:
     """Save what the results need of a timeline, as far as the run has been trained."""
     if folder.is_run and (points := (run := folder.read()).points):
-        SavedSchedule.of(run.trained_part(timeline), points).save(folder.path, folder.description(), points)
+        SavedSchedule.of(run.trained, points).save(folder.path, folder.description(), points)
 
 
 class _JobObserver(Observer):
@@ -114,8 +115,10 @@ class _JobObserver(Observer):
         self._done, self._last = 0, 0.0
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
-        until = self._job.until
-        self._rounds = timeline.rounds if until is None else min(timeline.rounds, until)
+        until, config = self._job.until, self._job.run.config
+        # Of a schedule that is decided meanwhile it is only known about how long it is.
+        rounds = schedule_timeline(config).rounds if config.decides_by_learning else timeline.rounds
+        self._rounds = rounds if until is None else min(rounds, until)
         if resumed:
             self._done, self._point = resumed.rounds, resumed.points[-1] if resumed.points else None
         self._report()
@@ -136,7 +139,8 @@ class _JobObserver(Observer):
     def _report(self) -> None:
         self._last = time.monotonic()
         loss, accuracy = (self._point.loss, self._point.accuracy) if self._point else (None, None)
-        self._observer.job_progress(self._job, JobProgress(self._done, self._rounds, loss, accuracy))
+        progress = JobProgress(self._done, max(self._done, self._rounds), loss, accuracy)
+        self._observer.job_progress(self._job, progress)
 
 
 class Assignment(NamedTuple):

@@ -20,8 +20,6 @@ from slotwise.learning.history import Diverged as Diverged
 from slotwise.learning.history import History as History
 from slotwise.learning.history import Interrupted as Interrupted
 from slotwise.learning.history import Point as Point
-from slotwise.learning.learning_state import Agent as Agent
-from slotwise.learning.learning_state import Learning as Learning
 from slotwise.learning.local_training import DeviceSamples as DeviceSamples
 from slotwise.learning.local_training import LocalTraining as LocalTraining
 from slotwise.learning.models import NetworkModel as NetworkModel

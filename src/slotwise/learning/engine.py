@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import NamedTuple, Self
+from itertools import islice
+from math import nan
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.aggregation import (
     RULE,
@@ -28,7 +31,6 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.course import Course, Decided, Planned
 from slotwise.learning.drift_task import for_rule
 from slotwise.learning.history import Diverged, History, Interrupted, Point, unfitting
-from slotwise.learning.learning_state import LOSS, Agent, Learning, Report
 from slotwise.learning.over_the_air import as_received, refuse_other_rules
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.target import Target
@@ -36,8 +38,10 @@ from slotwise.learning.task import NO_METRICS, DeviceState, Evaluation, Task, Tr
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.options import loaded, resolved
 from slotwise.schedule import Episode, Timeline
+from slotwise.schedule.learning_state import Agent, Learning, Report, answers_in, arrays_of_answers
 
 EVALUATIONS = 100  # of a training, by default
+LOSS = "loss"  # the metric in which a local training may report its loss
 
 
 class TrainingObserver(BaseObserver):
@@ -85,7 +89,7 @@ def train(
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
             set. Default, as in a run: a hundredth of the deadline, or of the timeline if it has none.
         stop_at: End with the first evaluation that reaches ``accuracy=X`` or ``loss=X``.
-        resume: State to continue from, instead of w_0.
+        resume: State to continue from, instead of w_0; an episode takes the decisions that it has.
         radio: What rules are told of SNR, bits and energy of uplinks. Default: the bits of the task alone.
         observer: Is told of every round and evaluation, and may end the training early.
 
@@ -176,6 +180,9 @@ class Training:
         devices = timeline.scenario.devices
         self._task.check_devices(devices)
         self._agent, self._episode = agent, timeline if isinstance(timeline, Episode) else None
+        if resume is not None and isinstance(timeline, Episode):
+            taken = answers_in(resume.learning)
+            timeline.replay(islice(taken, len(timeline.answers), None), resume.rounds)
         self._decided = Decided(timeline, evaluate_every) if isinstance(timeline, Episode) else None
         if isinstance(timeline, Timeline) and agent is not None:
             raise InputError("agent", "given", "omitted: the timeline is decided; or give an Episode")
@@ -259,7 +266,7 @@ class Training:
         learning = self._learned(uplinks)
         sent = zip(
             self._updates.updates(uplinks),  # kept until the round is applied
-            *(column[uplinks].tolist() for column in (course.device, course.version, course.start, course.end)),
+            *(one[uplinks].tolist() for one in (course.device, course.version, course.start, course.end)),
             strict=True,
         )
         contributions, states = [], dict[int, DeviceState]()
@@ -347,7 +354,9 @@ class Training:
                 course.version[uplinks].tolist(),
                 strict=True,
             )
-            reports = [Report(n, update_of(one), self._loss(one, n, version)) for one, n, version in sent]
+            reports = [
+                Report(n, norm_of(update_of(one)), self._loss(one, n, version)) for one, n, version in sent
+            ]
             self._next_learning = *key, before.learning.after(reports)
         return self._next_learning[2]
 
@@ -355,6 +364,8 @@ class Training:
         """Return the loss that a local training reports, or that of the model it started from."""
         if isinstance(result, TrainingResult) and LOSS in result.metrics:
             return float(result.metrics[LOSS])
+        if not getattr(self._agent, "sees_losses", True):
+            return nan
         return self._task.device_loss(self._models[version], device)
 
     def stop(self) -> None:
@@ -383,7 +394,10 @@ class Training:
         self._collect(wait=True)
         rounds, rule_state, states, learning = self._applied
         models = {version: model for version, model in self._models.items() if version <= rounds}
-        known = learning.as_arrays() if self._decided is not None else {}
+        known: dict[str, NDArray[Any]] = {}
+        if self._decided is not None:
+            answers = self._decided.episode.answers_of(rounds)
+            known = {**learning.as_arrays(), **arrays_of_answers(answers)}
         points = tuple(self._points)
         return History(points, models, rounds, rule_state, dict(states), known, self.timeline)
 
@@ -427,6 +441,11 @@ def rule_of(aggregation: Aggregation | str) -> Aggregation:
     rule: Aggregation = loaded(aggregation)
     check_arguments("aggregation", rule, 2, 3)
     return rule
+
+
+def norm_of(update: Vector) -> float:
+    """Return the Euclidean norm; not by BLAS, whose sums depend on its threads."""
+    return float(np.sqrt(np.square(update, dtype=np.float64).sum()))
 
 
 def evaluation_interval(slots: int) -> int:

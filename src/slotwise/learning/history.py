@@ -49,7 +49,7 @@ class History(EqualByNumbers, Displayable):
         rounds: Rounds applied.
         rule_state: State of the aggregation rule after them.
         device_states: What devices keep between trainings, by device; those that keep nothing are missing.
-        learning: What was known for decisions after these rounds (`Learning.as_arrays`), if any were taken.
+        learning: If decisions were taken, their answers and what is known for the next, as arrays by name.
         timeline: What was trained along, or the beginning of what is; None if that is not known.
     """
 

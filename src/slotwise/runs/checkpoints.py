@@ -25,7 +25,8 @@ from slotwise.learning.task import COLUMNS, DeviceState, metric_names
 
 KEPT = 2
 POINT_ARRAYS = ("slots", "rounds", "losses", "accuracies", "staleness")  # in the order of COLUMNS
-RULE_STATE, DEVICE_STATE, METRIC, LEARNING = "rule_state.", "device_state.", "metric.", "learning."  # before the names of arrays
+# Before the names of arrays.
+RULE_STATE, DEVICE_STATE, METRIC, LEARNING = "rule_state.", "device_state.", "metric.", "learning."
 State = TypeVar("State")
 
 

@@ -34,6 +34,7 @@ from slotwise.learning.task import COLUMNS, metric_names
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import DataUse, changed_sources
+from slotwise.runs.run_timeline import TIMELINE
 from slotwise.runs.saved_run import (
     COMPLETE,
     FORMAT,
@@ -44,6 +45,7 @@ from slotwise.runs.saved_run import (
     read_points,
     refuse_no_run,
 )
+from slotwise.schedule import Timeline
 
 TRACKER_FILES = "tracking-*.json"
 
@@ -204,6 +206,10 @@ class RunFolder:
         """Return the points of the run, and its models if it still has a checkpoint."""
         saved, _ = self.checkpoints.load()
         return saved or History(tuple(self.points()), {}, int(self.description().get("rounds", 0)))
+
+    def write_timeline(self, timeline: Timeline) -> None:
+        """Write timeline.json: a schedule that was decided while it was trained."""
+        write_atomically(self.path / TIMELINE, timeline.to_json())
 
     def write_model(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Write model.npz: the arrays by name."""

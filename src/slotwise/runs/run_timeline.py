@@ -52,7 +52,10 @@ _TIMELINES = Timelines()
 
 
 def schedule_timeline(config: RunConfig) -> Timeline:
-    """Return the timeline of a configuration; it is simulated unless this process has it."""
+    """Return the timeline of a configuration; it is simulated unless this process has it.
+
+    If the schedule is decided by what is learned, it is only about as long as that.
+    """
     schedule = schedule_only(config)
     if (timeline := _TIMELINES.get(schedule)) is None:
         timeline = schedule.simulate()
@@ -71,7 +74,11 @@ def keep_timeline(config: RunConfig, timeline: Timeline) -> None:
 
 
 def schedule_only(config: RunConfig) -> RunConfig:
-    """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
+    """Return the configuration with defaults for all that the timeline does not depend on: a cache key.
+
+    Of a schedule that is decided by what is learned it is the one without that: an estimate of its length.
+    """
+    config = config.without_learning()
     training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
     kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "link", "access")}
     if isinstance(config.link, RadioOptions) and config.link.lacks_bits:  # they are those of the model
@@ -80,6 +87,7 @@ def schedule_only(config: RunConfig) -> RunConfig:
 
 
 SCHEDULE = "schedule.json"  # in the folder of a run
+TIMELINE = "timeline.json"  # as a live run has measured it, or as it was decided while training
 
 
 class SavedSchedule(NamedTuple):

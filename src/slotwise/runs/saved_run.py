@@ -21,7 +21,7 @@ from slotwise.learning.batching import FixedSteps
 from slotwise.learning.task import COLUMNS, NO_METRICS, metric_names
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import DataUse
-from slotwise.runs.run_timeline import SavedSchedule, schedule_timeline
+from slotwise.runs.run_timeline import TIMELINE, SavedSchedule, schedule_timeline
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Costs, Powers, joules
 from slotwise.setting.slot_duration import powers_of_run, slot_seconds_of_run
@@ -162,8 +162,9 @@ class SavedRun:
 
     @cached_property
     def planned(self) -> Timeline:
-        """The timeline of the configuration."""
-        timeline, last = schedule_timeline(self.config), self.last
+        """The timeline of the configuration, or the one that was recorded while the run was trained."""
+        decided = self.config.decides_by_learning
+        timeline, last = self._recorded if decided else schedule_timeline(self.config), self.last
         if last is not None and (last.round > timeline.rounds or last.slot > timeline.last_slot):
             raise UserError(f"{self.path}: its history.csv and its run.json are not of the same run")
         return timeline
@@ -171,11 +172,8 @@ class SavedRun:
     @property
     def trained(self) -> Timeline:
         """The part of `planned` that the run keeps to."""
-        return self.trained_part(self.planned)
-
-    def trained_part(self, timeline: Timeline) -> Timeline:
-        """Return the part of its timeline that the run keeps to: all of it, unless a target ended the run."""
-        return timeline.first(self.rounds) if self.status == "reached" else timeline
+        # All of it, unless a target ended the run.
+        return self.planned.first(self.rounds) if self.status == "reached" else self.planned
 
     @cached_property
     def schedule(self) -> SavedSchedule:
@@ -200,9 +198,12 @@ class SavedRun:
     @cached_property
     def measured(self) -> Timeline | None:
         """The timeline that a live run measured, in timeline.json; None for other runs."""
-        path = self.path / "timeline.json"
-        if not path.is_file():
-            return None
+        is_there = (self.path / TIMELINE).is_file() and not self.config.decides_by_learning
+        return self._recorded if is_there else None
+
+    @cached_property
+    def _recorded(self) -> Timeline:
+        path = self.path / TIMELINE
         try:
             return Timeline.from_json(path.read_text(encoding="utf-8"))
         except (UserError, OSError, *MALFORMED):

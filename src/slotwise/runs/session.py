@@ -22,6 +22,7 @@ from slotwise.learning.history import unfitting
 from slotwise.learning.workers import WorkerPlan, plan_of
 from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
+from slotwise.runs.decided_run import PolicyAgent, episode_of
 from slotwise.runs.execution import as_sent, build_task, try_own_code
 from slotwise.runs.run_folder import RunFolder, model_sha256
 from slotwise.runs.saved_run import Status
@@ -130,7 +131,8 @@ def resume(
     if saved.diverged:
         raise UserError(f"{saved.path}: this run diverged; start a new one with other options")
     if saved.is_complete:
-        return RunResult(saved.status, run_folder.history(), config.simulate(), saved.path)
+        timeline = saved.planned if config.decides_by_learning else config.simulate()
+        return RunResult(saved.status, run_folder.history(), timeline, saved.path)
     if task_object is not None and task is None:
         raise UserError(f"{saved.path}: it trains a {task_object} made in Python; resume it with task=…")
     run_folder.refuse_changed_data(config)
@@ -188,7 +190,9 @@ class RunSession:
         self._checkpoint_every = check_interval(checkpoint_every)
         self._folder, self._config, self._observer = folder, config, Observer.of(observer)
         self._resume, self._overwrite = resume, overwrite
-        self._timeline = simulate_run(config) if timeline is None else timeline
+        self._episode = episode_of(config) if config.decides_by_learning else None
+        # Of an episode it is what would be trained without it, for what is refused before the first decision.
+        self._timeline = simulate_run(config.without_learning()) if timeline is None else timeline
         self._task = CheckedTask.of(build_task(config) if task is None else task)
         self._plan = plan_of(available_cores() if workers is None else workers, self._task)
         # Entries of run.json.
@@ -209,12 +213,12 @@ class RunSession:
                 made = RunFolder.creating(folder.path, config, overwrite=self._overwrite, **self._entries)
                 stack.enter_context(made)
             stack.enter_context(self._observed())
-            self._observer.run_started(self._timeline, resumed)
             self._began = self._last_saved = time.monotonic()
             self._seconds_before = float(folder.description().get("seconds", 0.0))
             self._training = Training(
-                self._timeline,
+                self._timeline if self._episode is None else self._episode,
                 self._task,
+                agent=None if self._episode is None else PolicyAgent(config),
                 aggregation=rule,
                 workers=lambda _: workers,  # started above: workers that fail to start leave no folder behind
                 evaluate_every=config.slots_between_evaluations,
@@ -223,6 +227,7 @@ class RunSession:
                 radio=config.uplink_radio(self._task.update_bits),
             )
             stack.enter_context(self._training)
+            self._observer.run_started(self._training.timeline, resumed)
             stack.enter_context(self._saved_at_the_end())
             self._stack = stack.pop_all()
         return self
@@ -233,7 +238,7 @@ class RunSession:
     def train(self) -> RunResult:
         """Train until the deadline or the target, or until the observer stops it."""
         history = follow(self._training, self._observer, lambda _: self._save_if_due())
-        return RunResult(self._status(), history, self._timeline, self._folder.path)
+        return RunResult(self._status(), history, self._training.timeline, self._folder.path)
 
     def _status(self) -> Literal["finished", "reached", "interrupted"]:
         """Return how the training has ended."""
@@ -248,6 +253,8 @@ class RunSession:
             self._observer.notice(f"{path}: damaged checkpoint, skipped")
         start = "the start (no checkpoint)" if history is None else f"round {history.rounds}"
         self._observer.notice(f"{self._folder.path}: resuming from {start}")
+        if self._episode is not None:  # its decisions are in the checkpoint
+            return history
         if history is not None and unfitting(history, self._timeline, self._task.size):
             raise UserError(f"{self._folder.path}: its checkpoint and its run.json belong to different runs")
         return history
@@ -320,6 +327,8 @@ class RunSession:
         """Save everything; run.json comes last, so that its status describes files that exist."""
         # The checkpoint first: with it a run can be resumed, whatever of the rest is missing.
         self._save(history)
+        if self._episode is not None and history.timeline is not None:
+            self._folder.write_timeline(history.timeline)
         self._folder.write_model(self._task.named_arrays(history.model))
         last = history.points[-1] if history.points else None
         self._folder.write_description(

@@ -9,6 +9,8 @@ from slotwise.schedule.episode import Episode as Episode
 from slotwise.schedule.events import Agenda as Agenda
 from slotwise.schedule.free_delay import automatic_delay as automatic_delay
 from slotwise.schedule.free_delay import completed_rounds as completed_rounds
+from slotwise.schedule.learning_state import Agent as Agent
+from slotwise.schedule.learning_state import Learning as Learning
 from slotwise.schedule.link import BlockLink as BlockLink
 from slotwise.schedule.link import FleetLink as FleetLink
 from slotwise.schedule.link import GroupLink as GroupLink

@@ -30,6 +30,7 @@ class Decision:
             in which they got ready, or could take part, ascending.
         count: How many may be chosen: more than one are only participants.
         last_sender: The device that sent last; 0 at first.
+        group_size: The present group size.
     """
 
     kind: DecisionKind
@@ -38,6 +39,7 @@ class Decision:
     allowed: Sequence[int]
     count: int = 1
     last_sender: int = 0
+    group_size: int = 0
     _seen: Callable[[], list[Waiting]] = field(default=list, repr=False)
 
     @cached_property

@@ -61,6 +61,8 @@ class Episode:
         **options: Any,
     ) -> None:
         scenario.check_horizon(rounds)
+        given = {"decide": decide, "rounds": rounds, "fleet": fleet, "link": link, **options}
+        self._given = {"scenario": scenario, "policy": policy, **given}
         self._kinds = _kinds(decide)
         self._policy = chosen_policy(policy, **options)
         self.scenario, self._rounds = scenario, rounds
@@ -75,6 +77,13 @@ class Episode:
         self.decision: Decision | None = None
         """What is to be decided now; None once the episode has ended."""
         self._advance(None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"given": self._given, "answers": self.answers}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["given"])  # type: ignore[misc]
+        self.replay(state["answers"])
 
     def answer(self, answer: Answer) -> None:
         """Take the decision, and go on to the next.

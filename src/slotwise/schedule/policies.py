@@ -19,8 +19,11 @@ from slotwise.fleet import Fleet
 from slotwise.options import Choice, Derived, UserFunction, loaded
 from slotwise.options.checks import LARGEST_SEED, Value, whole
 from slotwise.scenario import Scenario
+from slotwise.schedule.decisions import DecisionKind
 from slotwise.schedule.free_delay import automatic_delay
 from slotwise.schedule.just_in_time import just_in_time_delivery
+from slotwise.schedule.learned import PARTICIPANTS, LearnedParticipants, decides
+from slotwise.schedule.learning_state import Agent
 from slotwise.schedule.policy import Booking, Delay, Delivery, FixedDelay, Policy
 from slotwise.schedule.selections import SELECTIONS, Selection, first_ready
 from slotwise.schedule.timeline import Column
@@ -28,7 +31,9 @@ from slotwise.schedule.timeline import Column
 BOOKED = ("round-robin", "random")  # known in advance; the others are selections, which the Scheduler asks
 Participation = Any  # one of BOOKED, a `Selection`, or a `UserFunction`
 _ASKED = {name: chosen for name, chosen in SELECTIONS.items() if name not in ("first-ready", *BOOKED)}
-PARTICIPATION = Choice("participation", {**{name: name for name in BOOKED}, **_ASKED}, own=(3,))
+PARTICIPATION = Choice(
+    "participation", {**{name: name for name in BOOKED}, **_ASKED, **PARTICIPANTS}, own=(2, 3)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +42,9 @@ class Synchronous(Value, Policy):
 
     Attributes:
         participation: Devices that take part in a round of sync with S < N: round-robin, random (drawn anew
-            for every round), best-channel, proportional-fair, largest-age, shortest-uplink, or your own
-            module:function, which chooses one device after another as a selection does.
+            for every round), best-channel, proportional-fair, largest-age, shortest-uplink; by what is
+            learned, power-of-choice, oort, update-norm, loss-proportional; or your own module:function, which
+            chooses one device after another as a selection does, or all of a round by what is learned.
     """
 
     name: ClassVar[str] = "sync"
@@ -51,13 +57,28 @@ class Synchronous(Value, Policy):
 
     def ready(self, seed: int | None = None) -> Self:
         """Return the policy with functions of the user's imported and, if one is given, another seed."""
-        policy = replace(super().ready(seed), participation=loaded(self.participation))
+        participation = loaded(self.participation)
+        if seed is not None and isinstance(participation, LearnedParticipants):
+            participation = replace(participation, seed=seed)
+        policy = replace(super().ready(seed), participation=participation)
         return policy if seed is None else replace(policy, seed=seed)
+
+    @property
+    def agents(self) -> Mapping[DecisionKind, Agent]:
+        """What decides by what is learned, if anything does."""
+        participation = loaded(self.participation)
+        return {**super().agents, **({"participants": participation} if decides(participation) else {})}
+
+    def without_agents(self) -> Self:
+        """Return the policy that decides nothing by what is learned."""
+        participation = "round-robin" if "participants" in self.agents else self.participation
+        return replace(super().without_agents(), participation=participation)
 
     @property
     def depends_on_seed(self) -> bool:
         """True if another seed gives another schedule of the same devices."""
-        return self.participation == "random" or super().depends_on_seed
+        drawn = bool(getattr(self.participation, "depends_on_seed", False))
+        return self.participation == "random" or drawn or super().depends_on_seed
 
     @property
     def in_turn(self) -> bool:

@@ -18,6 +18,9 @@ from slotwise.base.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.options import loaded, resolved
 from slotwise.scenario import Scenario
+from slotwise.schedule.decisions import DecisionKind
+from slotwise.schedule.learned import FIXED, GROUP_RULE, GroupRuleChoice, decides
+from slotwise.schedule.learning_state import Agent
 from slotwise.schedule.selections import SELECTION, RandomSelection, Selection, SelectionChoice, first_ready
 from slotwise.schedule.timeline import Column
 
@@ -141,22 +144,43 @@ class Policy(ABC):
     Attributes:
         selection: Who sends next: first-ready, round-robin, random, best-channel, proportional-fair,
             largest-age, shortest-uplink, or your own module:function.
+        group_rule: Group size of later rounds: fixed, shrink-when-stalled, or your own as module:function,
+            which decides it by what is learned.
     """
 
     name: ClassVar[str]  # the name that a Timeline carries
     one_delay: ClassVar[bool] = True  # all devices may get the same delay, if that is best
     selection: SelectionChoice = first_ready
+    group_rule: GroupRuleChoice = FIXED
 
     def __post_init__(self) -> None:
         if isinstance(self.selection, str):
             object.__setattr__(self, "selection", resolved(SELECTION, self.selection))
+        if isinstance(self.group_rule, str):
+            object.__setattr__(self, "group_rule", resolved(GROUP_RULE, self.group_rule))
 
     def ready(self, seed: int | None = None) -> Self:
         """Return the policy with functions of the user's imported and, if one is given, another seed."""
-        selection = loaded(self.selection)
+        selection, rule = loaded(self.selection), loaded(self.group_rule)
         if seed is not None and isinstance(selection, RandomSelection):
             selection = RandomSelection(seed)
-        return self if selection is self.selection else replace(self, selection=selection)
+        same = selection is self.selection and rule is self.group_rule
+        return self if same else replace(self, selection=selection, group_rule=rule)
+
+    @property
+    def agents(self) -> Mapping[DecisionKind, Agent]:
+        """What decides by what is learned, if anything does: such a schedule is made while it is trained."""
+        agents: dict[DecisionKind, Agent] = {}
+        if self.group_rule != FIXED:
+            agents["group_size"] = loaded(self.group_rule)
+        if decides(selection := loaded(self.selection)):
+            agents["sender"] = selection
+        return agents
+
+    def without_agents(self) -> Self:
+        """Return the policy that decides nothing by what is learned."""
+        selection = first_ready if "sender" in self.agents else self.selection
+        return replace(self, selection=selection, group_rule=FIXED)
 
     @property
     def depends_on_seed(self) -> bool:

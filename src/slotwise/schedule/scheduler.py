@@ -375,6 +375,7 @@ class Scheduler:
             self.round,
             [device for _, device, _ in updates],
             last_sender=self._last_sender,
+            group_size=self.group_size,
             _seen=lambda: self._seen(updates, lost),
         )
         return True
@@ -392,6 +393,7 @@ class Scheduler:
                         allowed,
                         count,
                         self._last_sender,
+                        self.group_size,
                         lambda updates=updates: self._seen(updates),  # type: ignore[misc]
                     )
                 self._answers[kind] = ()  # nobody is there to decide about

@@ -130,5 +130,5 @@ SELECTIONS: Mapping[str, Any] = {
     "largest-age": largest_age,
     "shortest-uplink": shortest_uplink,
 }
-SELECTION = Choice("selection", SELECTIONS, own=(3,))
+SELECTION = Choice("selection", SELECTIONS, own=(2, 3))
 SelectionChoice = Annotated[Selection, SELECTION]

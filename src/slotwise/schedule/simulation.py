@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, cast
 
@@ -14,16 +14,18 @@ from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.scenario import Scenario
 from slotwise.schedule.batches import batches_timeline
 from slotwise.schedule.checked_link import checked_link
+from slotwise.schedule.decisions import DecisionKind
 from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.just_in_time import just_in_time_timeline
+from slotwise.schedule.learned import GROUP_RULE
 from slotwise.schedule.link import BlockLink, FleetLink, Link, has_groups
 from slotwise.schedule.one_at_a_time import one_at_a_time
-from slotwise.schedule.policies import POLICY, IntentionalDelay, Participation, ready_policy
+from slotwise.schedule.policies import PARTICIPATION, POLICY, IntentionalDelay, Participation, ready_policy
 from slotwise.schedule.policy import Batched, Delay, Policy, bound_delivery
 from slotwise.schedule.presence_simulator import presence_timeline
 from slotwise.schedule.scheduler import Scheduler
-from slotwise.schedule.selections import best_channel
+from slotwise.schedule.selections import SELECTION, best_channel
 from slotwise.schedule.simulators import Simulator, refuse_too_many_blocks, simulator_of
 from slotwise.schedule.timeline import Timeline
 
@@ -99,6 +101,7 @@ def timeline_of(
         UserError: the policy, the selection or the link is the user's own, and fails.
     """
     scenario.check_horizon(rounds)
+    refuse_agents(policy)
     _refuse_unseen_channel(policy, link)
     refuse_too_many_blocks(scenario, rounds, link)
     simulator = Simulator.EVENTS if event_by_event else simulator_of(scenario, policy, fleet, link)
@@ -182,6 +185,7 @@ def scheduler_for(
     devices, channel = case_of(scenario, fleet, link)
     if devices.windows is not None:
         raise InputError("windows", "given", "omitted: on a network, a device is in reach or absent")
+    refuse_agents(chosen)
     _refuse_unseen_channel(chosen, channel)
     return Scheduler(
         scenario.group_size,
@@ -209,6 +213,27 @@ def _refuse_groups(scenario: Scenario, fleet: Fleet) -> None:
         raise InputError("sub_channels", scenario.sub_channels, allowed)
     if fleet.windows is not None:
         raise InputError("windows", "given", "omitted over a link whose devices send in groups")
+
+
+NAMES: Mapping[DecisionKind, str] = {
+    "sender": "selection",
+    "participants": "participation",
+    "group_size": "group_rule",
+}
+_CHOICES = {"selection": SELECTION, "participation": PARTICIPATION, "group_rule": GROUP_RULE}
+
+
+def name_of_agent(policy: Policy, kind: DecisionKind) -> tuple[str, str | None]:
+    """Return the option that chooses what decides by what is learned, and the name of that."""
+    option = NAMES[kind]
+    return option, _CHOICES[option].name_of(getattr(policy, option))
+
+
+def refuse_agents(policy: Policy) -> None:
+    """Raise an InputError if a policy decides by what is learned: nothing is learned here."""
+    for kind in policy.agents:
+        allowed = "used with train or sweep: it decides by what is learned, and nothing is learned here"
+        raise InputError(*name_of_agent(policy, kind), allowed)
 
 
 def _refuse_unseen_channel(policy: Policy, link: Link) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -309,6 +309,17 @@ class Setting(Value):
         if drawn or LINK.is_own(self.link):
             return True
         return self.fleet.depends_on_seed and self.fleet.fleet_seed is None
+
+    @property
+    def decides_by_learning(self) -> bool:
+        """True if the schedule depends on what is learned: then it is made while it is trained."""
+        return bool(ready_policy(self.policy, self.seed).agents)
+
+    def without_learning(self) -> Self:
+        """Return the setting with a schedule that is known before; itself if its own is."""
+        if not self.decides_by_learning:
+            return self
+        return replace(self, policy=ready_policy(self.policy, self.seed).without_agents())
 
     @property
     def deadline(self) -> int:

@@ -105,7 +105,8 @@ class TorchSamples:
 
     def rows_of(self, device: int) -> Rows:
         """Return the rows of a device."""
-        return self.first_rows[device - 1] + np.arange(self.count(device))
+        first = int(self.first_rows[device - 1])
+        return np.arange(first, first + self.count(device))
 
     def batches(self, training: LocalTraining, start: TrainingStart) -> Sequence[Rows]:
         """Return the rows in each step of one local training."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.aggregation import Vector
 from slotwise.schedule.decisions import Answer, Decision
 
-LOSS = "loss"  # the metric in which a local training may report its loss
 MOST_ROUNDS = 1_000  # whose losses are remembered
 
 
@@ -20,7 +19,7 @@ class Report(NamedTuple):
     """What the server learns from one update that has arrived."""
 
     device: int
-    update: Vector
+    norm: float  # Euclidean, of the update
     loss: float
 
 
@@ -53,8 +52,8 @@ class Learning:
     def after(self, reports: Sequence[Report]) -> Learning:
         """Return what is known after the updates of another round."""
         losses, norms = self.losses.copy(), self.norms.copy()
-        for device, update, loss in reports:
-            losses[device - 1], norms[device - 1] = loss, norm_of(update)
+        for device, norm, loss in reports:
+            losses[device - 1], norms[device - 1] = loss, norm
         mean = np.mean([report.loss for report in reports]) if reports else np.nan
         return replace(
             self, losses=losses, norms=norms, round_losses=np.append(self.round_losses, mean)[-MOST_ROUNDS:]
@@ -69,11 +68,6 @@ class Learning:
         return replace(self, **{name: arrays[name] for name in self.as_arrays() if name in arrays})
 
 
-def norm_of(update: Vector) -> float:
-    """Return the Euclidean norm; not by BLAS, whose sums depend on its threads."""
-    return float(np.sqrt(np.square(update, dtype=np.float64).sum()))
-
-
 class Agent(Protocol):
     """Takes decisions: from what the decision shows of the channel, and what is known of the learning.
 
@@ -81,3 +75,20 @@ class Agent(Protocol):
     """
 
     def __call__(self, decision: Decision, learning: Learning, /) -> Answer: ...  # noqa: D102
+
+
+ANSWERS, LENGTHS = "answers", "answer_lengths"
+
+
+def arrays_of_answers(answers: Sequence[int | tuple[int, ...]]) -> dict[str, NDArray[np.int64]]:
+    """Return answers as two arrays: all numbers, and how many each answer has; 0 is a single number."""
+    lengths = [len(one) if isinstance(one, tuple) else 0 for one in answers]
+    numbers = [n for one in answers for n in (one if isinstance(one, tuple) else (one,))]
+    return {ANSWERS: np.array(numbers, dtype=np.int64), LENGTHS: np.array(lengths, dtype=np.int64)}
+
+
+def answers_in(arrays: Mapping[str, NDArray[Any]]) -> Iterator[int | tuple[int, ...]]:
+    """Yield the answers of `arrays_of_answers`; none if there are no such arrays."""
+    numbers = iter(arrays[ANSWERS].tolist() if ANSWERS in arrays else ())
+    for length in arrays[LENGTHS].tolist() if LENGTHS in arrays else ():
+        yield tuple(islice(numbers, length)) if length else next(numbers)

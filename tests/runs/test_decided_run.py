@@ -1,0 +1,115 @@
+"""Runs whose schedule is decided by what is learned: the same bits however they are trained, and resumed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import Toy
+from slotwise import InputError, Observer, RunConfig, RunFolder, Task, UserError, resume, run, train
+from slotwise.runs.execution import build_task
+from slotwise.runs.run_folder import model_sha256
+
+BASE: dict[str, Any] = {
+    **{"devices": 8, "group_size": 2, "compute_slots": 3, "deadline": 90, "network": "logistic"},
+    **{"samples_per_device": 12, "batch_size": 4, "local_steps": 2, "evaluate_every": 10},
+}
+CASES: dict[str, dict[str, Any]] = {
+    "power-of-choice": {"schedule": "sync", "participation": "power-of-choice", "choice_candidates": 4},
+    "oort": {"schedule": "sync", "participation": "oort", "uplink_loss": 0.2, "retransmission": "erasure"},
+    "loss-proportional": {"schedule": "sync", "participation": "loss-proportional", "jitter": 0.3},
+    "group rule": {"schedule": "idfl", "delay": 1, "group_rule": "shrink-when-stalled", "stall_rounds": 2},
+    "own": {"schedule": "async", "selection": "own_agents:largest", "selection_options": {"weight": 2.0}},
+}
+OWN = """
+import numpy as np
+
+def largest(decision, learning, *, weight: float = 1.0):
+    score = np.nan_to_num(learning.norms, nan=9.0) + weight * np.nan_to_num(learning.losses, nan=9.0)
+    return max(decision.allowed, key=lambda n: score[n - 1])
+
+def wrong(decision, learning):
+    return 99
+
+def fails(decision, learning):
+    raise ValueError("no idea")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_agents.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+class StopAt(Observer):
+    """Stops after a round."""
+
+    def __init__(self, round_number: int) -> None:
+        self.last, self.stopped = round_number, False
+
+    def round_done(self, round_number: int) -> None:
+        self.stopped = round_number >= self.last
+
+    def wants_stop(self) -> bool:
+        return self.stopped
+
+
+def sha256_of(folder: Path) -> str:
+    return str(json.loads((folder / "run.json").read_text())["model_sha256"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_workers_and_the_recorded_timeline_give_the_same_model(case: str, tmp_path: Path) -> None:
+    config = RunConfig.from_options({**BASE, **CASES[case]})
+    found = set()
+    for workers in (1, 2, 4):
+        folder = tmp_path / f"{workers}"
+        run(config, folder, workers=workers, observer=StopAt(workers), checkpoint_every=0)
+        assert RunFolder.open(folder).status == "interrupted"
+        result = resume(folder, workers=workers)
+        assert result.status == "finished"
+        found.add(sha256_of(folder))
+        assert RunFolder.open(folder).read().planned == result.timeline
+    how: dict[str, Any] = {"aggregation": config.rule, "evaluate_every": 10}
+    history = train(result.timeline, build_task(config), workers=2, **how)
+    found.add(model_sha256(history.model))
+    assert len(found) == 1
+    assert [point[:4] for point in history.points] == [point[:4] for point in result.history.points]
+    assert result.timeline.rounds > 6
+    assert resume(folder).timeline == result.timeline  # as it is
+
+
+def test_a_damaged_newest_checkpoint_costs_rounds_and_no_bits(tmp_path: Path) -> None:
+    config = RunConfig.from_options({**BASE, **CASES["oort"]})
+    run(config, tmp_path / "whole")
+    run(config, tmp_path / "cut", observer=StopAt(5), checkpoint_every=0)
+    newest = RunFolder.open(tmp_path / "cut").checkpoints
+    paths = sorted(newest.folder.glob("*.checkpoint"))
+    paths[-1].write_bytes(paths[-1].read_bytes()[:-9])
+    resume(tmp_path / "cut")
+    assert sha256_of(tmp_path / "cut") == sha256_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("name", "message"), [("wrong", "must be"), ("fails", "ValueError: no idea")])
+def test_an_own_function_that_fails_is_one_line(name: str, message: str, tmp_path: Path) -> None:
+    options = {**BASE, "schedule": "async", "selection": f"own_agents:{name}"}
+    with pytest.raises(UserError, match=rf"^selection own_agents:{name}: .*{message}"):
+        run(RunConfig.from_options(options), tmp_path / "out")
+
+
+def test_a_task_without_losses_is_refused_where_they_are_needed(tmp_path: Path) -> None:
+    options = {**BASE, **CASES["power-of-choice"], "network": None}
+    toy: Task = Toy()
+    config = RunConfig.from_options({name: value for name, value in options.items() if value is not None})
+    with pytest.raises(InputError, match=r"^participation = power-of-choice: must be used with a task"):
+        run(config, tmp_path / "out", task=toy)
+
+
+def test_the_schedule_is_refused_where_nothing_is_trained() -> None:
+    config = RunConfig.from_options({**BASE, **CASES["oort"]})
+    with pytest.raises(InputError, match="nothing is learned here"):
+        config.simulate()
+    assert np.any(config.without_learning().simulate().device)
