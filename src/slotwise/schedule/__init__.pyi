@@ -9,6 +9,11 @@ from slotwise.schedule.episode import Episode as Episode
 from slotwise.schedule.events import Agenda as Agenda
 from slotwise.schedule.free_delay import automatic_delay as automatic_delay
 from slotwise.schedule.free_delay import completed_rounds as completed_rounds
+from slotwise.schedule.learned import LossProportional as LossProportional
+from slotwise.schedule.learned import Oort as Oort
+from slotwise.schedule.learned import PowerOfChoice as PowerOfChoice
+from slotwise.schedule.learned import ShrinkWhenStalled as ShrinkWhenStalled
+from slotwise.schedule.learned import UpdateNorm as UpdateNorm
 from slotwise.schedule.learning_state import Agent as Agent
 from slotwise.schedule.learning_state import Learning as Learning
 from slotwise.schedule.link import BlockLink as BlockLink
