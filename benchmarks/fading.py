@@ -30,11 +30,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import slotwise as sw
 from slotwise import Asynchronous, Scenario, Timeline, simulate
 from slotwise.fleet import Batteries, Fleet
 from slotwise.options import choose
-from slotwise.radio import LINK
-from slotwise.schedule import SELECTIONS, Link
+from slotwise.radio import LINK, inverse_rate, min_max
+from slotwise.schedule import SELECTIONS, Link, most_distinct
 
 DEVICES, DEADLINE = 1_000, 100_000
 CHANNEL = Scenario(devices=DEVICES, group_size=10, compute_slots=50, deadline=DEADLINE)
@@ -121,6 +122,17 @@ SCHEDULES: dict[str, tuple[dict[str, Any], int, int]] = {
         4,
         300,
     ),
+    "async, ofdma": ({"policy": "async", "access": sw.Ofdma()}, 1, 4_000),
+    "async, ofdma, inverse-rate": (
+        {"policy": "async", "access": sw.Ofdma(allocation=inverse_rate)},
+        1,
+        4_000,
+    ),
+    "async, ofdma, min-max": ({"policy": "async", "access": sw.Ofdma(allocation=min_max)}, 1, 4_000),
+    "async, noma": ({"policy": "async", "access": sw.Noma()}, 1, 4_000),
+    "async, noma of 4": ({"policy": "async", "access": sw.Noma(devices=4)}, 1, 4_000),
+    "async, noma, most-distinct": ({"policy": "async", "access": sw.Noma(pairing=most_distinct)}, 1, 4_000),
+    "async, fdd": ({"policy": "async", "duplex": "fdd"}, 1, 4_000),
     "async, round-robin": ({"policy": "async", "selection": "round-robin"}, 1, 600),
     "async, shortest-uplink": ({"policy": "async", "selection": "shortest-uplink"}, 1, 600),
     "idfl auto, proportional-fair": ({"policy": "idfl", "selection": "proportional-fair"}, 1, 600),
@@ -135,9 +147,12 @@ def schedules() -> list[Result]:
             deadline = slots if devices == DEVICES else max(slots, 4_000)
             channel = replace(CHANNEL, devices=devices, sub_channels=sub_channels, deadline=deadline)
             given = dict(options)
+            channel = replace(channel, duplex=given.pop("duplex", "tdd"))
+            access = given.pop("access", sw.Tdma())
             if "fleet" in given:
                 given["fleet"] = replace(Fleet.equal(channel), batteries=given["fleet"])
-            work = partial(simulate, channel, link=make_fading_link("rate-adaptive", 10, channel), **given)
+            link = access.link(make_fading_link("rate-adaptive", 10, channel))
+            work = partial(simulate, channel, link=link, **given)
             work()  # plans are made once
             way = "compiled" if case == next(iter(SCHEDULES)) else "event by event"
             found.append(measured(case, way, devices, 1, work))

@@ -30,6 +30,14 @@ from slotwise.schedule.selections import SELECTIONS
 HERE = Path(sw.__file__).parent.parent
 FADING = {"radio_link": "rate-adaptive", "radio_bits": 100_000, "radio_broadcast_bits": 100_000}
 FIXED_RATE = {"radio_link": "fixed-rate", "radio_threshold_db": 3.0}
+ACCESS = {
+    "ofdma": {"access": "ofdma"},
+    "ofdma inverse-rate": {"access": "ofdma", "allocation": "inverse-rate"},
+    "ofdma min-max": {"access": "ofdma", "allocation": "min-max"},
+    "noma": {"access": "noma"},
+    "noma most-distinct": {"access": "noma", "pairing": "most-distinct"},
+    "noma of 4": {"access": "noma", "noma_devices": 4},
+}
 BATTERY = {"battery_joules": 100.0, "computing_joules": 0.1, "sending_joules": 0.2, "harvest_joules": 0.1}
 
 
@@ -53,6 +61,9 @@ def cases() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "async, batteries", {"schedule": "async"} | BATTERY
     yield "async, harvest by chance", {"schedule": "async", "harvest_probability": 0.5} | BATTERY
     yield "async, uplink losses", {"schedule": "async", "uplink_loss": 0.2}
+    for name, own in ACCESS.items():
+        yield f"async, fading, {name}", {"schedule": "async"} | own | FADING
+    yield "async, fdd", {"schedule": "async", "duplex": "fdd"}
     for choice in ("random", "best-channel"):
         yield f"sync, fading, {choice} participants", {"schedule": "sync", "participation": choice} | FADING
 

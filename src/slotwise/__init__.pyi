@@ -36,6 +36,7 @@ from slotwise.learning import train as train
 from slotwise.live import calibrate as calibrate
 from slotwise.live import serve as serve
 from slotwise.paper.reproduction import reproduce as reproduce
+from slotwise.radio import Noma as Noma
 from slotwise.radio import Ofdma as Ofdma
 from slotwise.radio import OverTheAir as OverTheAir
 from slotwise.radio import Tdma as Tdma

@@ -37,6 +37,7 @@ WINDOWS = {"window_period": 10, "window_length": 5}
 CPU = {"compute_slots": None, "cycles_per_sample": 1e6, "cpu_ghz": 1.0, "cpu_slot_ms": 1.0}
 QUEUE = {"devices": 8, "compute_slots": 1}  # devices wait for the channel, so models may be late
 SEVERAL = {**RADIO, **QUEUE, "group_size": 4, "radio_bits": 2_000_000}  # send together
+NOMA = {**SEVERAL, "access": "noma"}
 OFDMA = {**SEVERAL, "access": "ofdma"}
 AIR = {**SEVERAL, "access": "over-the-air"}
 LEARNED = {"schedule": "sync", "devices": 8}
@@ -65,12 +66,16 @@ CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
     "duplex": (QUEUE, "fdd"),
     "access": (SEVERAL, "ofdma"),
     "ofdma_devices": (OFDMA, 2),
+    "ofdma_power": (OFDMA, "shared"),
     "resource_blocks": (OFDMA, 10),
     "air_devices": (AIR, 2),
     "air_snr_db": (AIR, 25.0),
     "air_phase_error_deg": (AIR, 20.0),
     "allocation": (OFDMA, "min-max"),
-    "allocation_options": ({**OFDMA, "allocation": "own_parts:divide"}, {"least": 2}),
+    "noma_devices": (NOMA, 3),
+    "pairing": (NOMA, "most-distinct"),
+    "pairing_options": ({**NOMA, "pairing": "own_parts:pair"}, {"stride": 3}),
+    "allocation_options": ({**OFDMA, "allocation": "own_parts:divide"}, {"least": 10}),
     "samples_per_slot": ({"compute_slots": None}, 4.0),
     "bits_per_slot": ({}, 100_000),
     "schedule": ({}, "sync"),
@@ -134,7 +139,10 @@ def resize(decision, learning, *, to: int = 1):
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
 
-def divide(group, *, least: int = 1):
+def pair(group, waiting, *, stride: int = 1):
+    return max(waiting, key=lambda update: update.device * stride % 7)
+
+def divide(group, *, least: int = 20):
     blocks = [least] * len(group.devices)
     return [group.blocks - least * (len(blocks) - 1), *blocks[1:]]
 

@@ -82,13 +82,17 @@ class NaiveGroups:
                 ends[n] = now + 1
             for n, bits in [(n, self.carried(n, sending, now)) for n in sending]:
                 missing[n] -= bits
-        return [Transmission(ends[n] - slot, lost=missing[n] > 0) for n in devices]
+        return [Transmission(ends[n] - slot, missing[n] > 0, self.power(n)) for n in devices]
+
+    def power(self, device: int) -> float:
+        return 1.0
 
 
 @dataclass
 class NaiveOfdma(NaiveGroups):
     blocks: int
     divide: Blocks
+    full_power: bool = True
 
     def begin(self, devices: Sequence[int], slot: int) -> None:
         carried = [[self.bits(n, b, slot) for b in range(1, self.blocks + 1)] for n in devices]
@@ -96,9 +100,23 @@ class NaiveOfdma(NaiveGroups):
         self.mine = dict(zip(devices, self.divide(carried, rates, self.blocks), strict=True))
 
     def bits(self, device: int, blocks: int, slot: int) -> float:
-        """A device with b of B blocks has b/B of the band, and its whole power on them."""
+        """A device with b of B blocks has b/B of the band, and its whole power on them or b/B of it."""
         share = blocks / self.blocks
-        return efficiency(self.radio.rate, self.snr(device, slot) / share) * share * self.radio.uplink_scale
+        snr = self.snr(device, slot) / share if self.full_power else self.snr(device, slot)
+        return efficiency(self.radio.rate, snr) * share * self.radio.uplink_scale
+
+    def power(self, device: int) -> float:
+        return 1.0 if self.full_power else self.mine[device] / self.blocks
 
     def carried(self, device: int, sending: Sequence[int], slot: int) -> int:
         return floor(self.bits(device, self.mine[device], slot))
+
+
+@dataclass
+class NaiveNoma(NaiveGroups):
+    def carried(self, device: int, sending: Sequence[int], slot: int) -> int:
+        """Those decoded later are interference: lower power, or the same and a higher number."""
+        mine = self.snr(device, slot)
+        powers = [(self.snr(n, slot), n) for n in sending]
+        later = [power for power, n in powers if power < mine or (power == mine and n > device)]
+        return floor(efficiency(self.radio.rate, mine / (1 + sum(later))) * self.radio.uplink_scale)

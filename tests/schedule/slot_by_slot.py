@@ -1,6 +1,6 @@
 """A dumb loop over slots that any fleet must agree with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -54,6 +54,7 @@ class SlotBySlot:
     plan: Timeline | None = None
     delivery: Delivery | None = None  # a user's own
     selection: Selection | None = None
+    partner: Callable[[Waiting, Sequence[Waiting]], Waiting] | None = None
     last_sender: int = 0
     k: int = 0
     updates: int = 0
@@ -172,7 +173,7 @@ class SlotBySlot:
                 break
             if not ready or (waits_for_all and training):
                 break
-            self.last_sender = self.next_sender(ready, slot)
+            self.last_sender = self.next_sender(ready, slot, chosen)
             self.state[self.last_sender].doing = "sending"
             chosen.append(self.last_sender)
         for n, sent in zip(chosen, self.transmissions(chosen, slot), strict=True):
@@ -191,18 +192,21 @@ class SlotBySlot:
 
     def start_uplink(self, n: int, slot: int, sent: Transmission) -> None:
         device = self.state[n]
-        slots, damaged = sent
-        if self.battery("sending", n):
-            can = device.charge // self.battery("sending", n)
+        slots, damaged, power = sent
+        each = round(self.battery("sending", n) * power)
+        if each:
+            can = device.charge // each
             slots, damaged = min(slots, can), damaged or slots > can
-        device.charge -= self.battery("sending", n) * self.slots_present(n, slot, slots)
+        device.charge -= each * self.slots_present(n, slot, slots)
         device.attempts += 1
         self.channel.append(Transfer(slot, slot + slots, n, damaged=damaged))
 
-    def next_sender(self, ready: list[int], slot: int) -> int:
+    def next_sender(self, ready: list[int], slot: int, group: list[int]) -> int:
         lost = sum(row[0] == self.k for row in self.lost)
         views = (self.view(n, self.state[n].turn or 0, self.state[n].version, slot) for n in ready)
         waiting = sorted(view._replace(lost_in_round=lost) for view in views)
+        if group and self.partner and waiting[0].slot >= 0:
+            return self.partner(self.view(group[0], 0, 0, slot), waiting).device
         if self.selection and waiting[0].slot >= 0:
             return self.selection(waiting, self.k, self.last_sender).device
         return waiting[0].device

@@ -1,14 +1,22 @@
 """Devices that send in groups, and broadcasts beside uplinks, against a loop over slots."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_access import Blocks, NaiveGroups, NaiveOfdma, equal_blocks, inverse_blocks, min_max_blocks
+from naive_access import (
+    Blocks,
+    NaiveGroups,
+    NaiveNoma,
+    NaiveOfdma,
+    equal_blocks,
+    inverse_blocks,
+    min_max_blocks,
+)
 from random_fleets import DEADLINE, fleets, lost_rows, scenarios, uplink_rows
 from random_links import batteries
 from slot_by_slot import SlotBySlot
@@ -17,6 +25,7 @@ from slotwise import (
     Asynchronous,
     InputError,
     IntentionalDelay,
+    Noma,
     Ofdma,
     Scenario,
     Synchronous,
@@ -29,13 +38,34 @@ from slotwise.radio import ALLOCATIONS, Cqi, RateAdaptive, Shannon
 from slotwise.radio.channel import ChannelModel
 from slotwise.radio.fading import NoFading, Rayleigh
 from slotwise.radio.placement import ListedPlacement
-from slotwise.schedule import SELECTIONS, Link, Transmission
+from slotwise.schedule import PAIRINGS, SELECTIONS, Link, Transmission, Waiting
+from slotwise.schedule.battery_balance import nanojoules
+from slotwise.schedule.costs import Costs, Powers, spared, spared_until, usage
 from slotwise.schedule.policies import Participants
 
 DIVIDED: Mapping[str, Blocks] = {
     "equal": equal_blocks,
     "inverse-rate": inverse_blocks,
     "min-max": min_max_blocks,
+}
+Partner = Callable[[Waiting, Sequence[Waiting]], Waiting]
+
+
+def farthest(first: Waiting, waiting: Sequence[Waiting]) -> Waiting:
+    """The SNR that differs most from that of the first, the lower number of equal ones."""
+    differences = [abs(one.snr_db - first.snr_db) for one in waiting]
+    found = [one for one, far in zip(waiting, differences, strict=True) if far == max(differences)]
+    return min(found, key=lambda one: one.device)
+
+
+def last_number(group: Sequence[Waiting], waiting: Sequence[Waiting]) -> Waiting:
+    return max(waiting, key=lambda one: one.device)
+
+
+PAIRED: Mapping[str, tuple[Any, Partner | None]] = {
+    "as-selected": (PAIRINGS["as-selected"], None),
+    "most-distinct": (PAIRINGS["most-distinct"], farthest),
+    "own": (last_number, lambda first, waiting: last_number([first], waiting)),
 }
 Chosen = Asynchronous | Synchronous | IntentionalDelay
 
@@ -46,6 +76,7 @@ class Case(NamedTuple):
     policy: Chosen
     link: Link
     naive: NaiveGroups
+    partner: Partner | None = None
 
     def play(self, **changes: Any) -> Timeline | None:
         try:
@@ -56,6 +87,7 @@ class Case(NamedTuple):
     def slot_by_slot(self) -> SlotBySlot:
         scenario, policy = self.scenario, self.policy
         loop = SlotBySlot(scenario, self.fleet, selection=policy.selection, link=self.naive)
+        loop.partner = self.partner
         if isinstance(policy, Synchronous):
             loop.synchronous = Participants(scenario.devices, scenario.group_size)
         elif isinstance(policy, IntentionalDelay) and isinstance(policy.delay, int):
@@ -86,10 +118,20 @@ def group_cases(draw: st.DrawFn) -> Case:
         radio = draw(radios(scenario.devices)).link(scenario, until=DEADLINE)
     except InputError:  # a device can hardly ever send with so few slots
         radio = RateAdaptive(bits=500_000, broadcast_bits=500_000).link(scenario, until=DEADLINE)
-    most, name = draw(st.integers(1, 4)), draw(st.sampled_from(sorted(DIVIDED)))
+    most, noma = draw(st.integers(1, 4)), draw(st.booleans())
+    name, partner = draw(st.sampled_from(sorted(DIVIDED))), None
     blocks = draw(st.integers(most, 8))
-    link = Ofdma(devices=most, resource_blocks=blocks, allocation=ALLOCATIONS[name]).link(radio)
-    naive = NaiveOfdma(radio, link.planned_slots, min(most, scenario.devices), blocks, DIVIDED[name])
+    together = min(most, scenario.devices)
+    if noma:
+        pairing, partner = PAIRED[draw(st.sampled_from(sorted(PAIRED)))]
+        link = Noma(devices=most, pairing=pairing).link(radio)
+        naive: NaiveGroups = NaiveNoma(radio, link.planned_slots, together)
+    else:
+        power: Literal["full", "shared"] = draw(st.sampled_from(["full", "shared"]))
+        access = Ofdma(devices=most, resource_blocks=blocks, allocation=ALLOCATIONS[name], power=power)
+        link = access.link(radio)
+        full = power == "full"
+        naive = NaiveOfdma(radio, link.planned_slots, together, blocks, DIVIDED[name], full)
     fleet = replace(draw(fleets(scenario)), uplink_loss=0.0)
     fleet = replace(fleet, retransmission=draw(st.sampled_from(["next-turn", "at-once", "erasure"])))
     if draw(st.booleans()):
@@ -100,7 +142,7 @@ def group_cases(draw: st.DrawFn) -> Case:
         st.sampled_from([Asynchronous(selection=selection), Synchronous(selection=selection)])
         | st.builds(IntentionalDelay, selection=st.just(selection), delay=delays)
     )
-    return Case(scenario, fleet, policy, link, naive)
+    return Case(scenario, fleet, policy, link, naive, partner)
 
 
 def in_order(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -119,6 +161,21 @@ def test_every_uplink_of_a_group_is_that_of_the_loop_over_slots(case: Case) -> N
     assert list(zip(timeline.broadcast_start, timeline.broadcast_end, strict=True)) == expected.broadcasts
     assert [timeline.receivers(v).tolist() for v in range(timeline.models)] == expected.receivers
     assert Timeline.from_json(timeline.to_json()) == timeline
+    rows = sorted((row[1], row[3]) for row in [*expected.uplinks, *expected.lost])
+    powers = {(n, start): part for n, start, _, part in timeline.reduced.tolist()}
+    assert set(powers) <= set(rows)
+    if case.fleet.batteries is not None:
+        assert_every_joule_is_accounted_for(timeline)
+
+
+def assert_every_joule_is_accounted_for(timeline: Timeline) -> None:
+    *paid, left = nanojoules(timeline)
+    initial, harvested, computing, sending, spilled = (np.array(column) for column in paid)
+    assert (initial + harvested - computing - sending - spilled).tolist() == left
+    assert min(left) >= 0
+    each = [timeline.fleet.batteries.nanojoules("sending", n) for n in range(1, timeline.fleet.devices + 1)]  # type: ignore[union-attr]
+    slots = usage(timeline).sending - spared(timeline)
+    assert sending == pytest.approx(slots * np.array(each), abs=1_000)
 
 
 class Interference:
@@ -141,6 +198,11 @@ class TooFew(Interference):
         return [Transmission(1)]
 
 
+class Wrong(Interference):
+    def pairing(self, group: Any, waiting: Any) -> Any:
+        return group[0]
+
+
 FOUR = Scenario(devices=4, group_size=4, compute_slots=2)
 
 
@@ -157,6 +219,61 @@ def test_devices_of_a_group_begin_together_and_the_next_group_when_all_have_ende
 def test_an_own_link_of_groups_is_checked() -> None:
     with pytest.raises(UserError, match="uplinks must be 3 Transmissions"):
         over(TooFew())
+
+
+def test_a_pairing_must_choose_a_waiting_update() -> None:
+    with pytest.raises(UserError, match=r"pairing: returned .* not one of the waiting updates"):
+        over(Wrong())
+
+
+def test_two_equal_devices_share_the_capacity_of_the_sum() -> None:
+    """At SNR s the first has log2(1 + s / (1 + s)) and the second log2(1 + s), then the first alone too."""
+    places = ListedPlacement(distances_m=(100.0, 100.0))
+    quiet = ChannelModel(placement=places, fading=NoFading())
+    radio = RateAdaptive(channel=quiet, bits=40_000_000, broadcast_bits=1_000, give_up_slots=10_000)
+    link = radio.link(Scenario(devices=2, group_size=2, compute_slots=1))
+    first, second = Noma().link(link).uplinks([1, 2], 0, [0, 0])  # type: ignore[attr-defined]
+    alone = link.uplink(1, 0, 0).slots
+    snr = float(link.conditions.snr(0, 1)[0, 0])
+    weak, strong = np.log2(1 + snr / (1 + snr)), np.log2(1 + snr)
+    assert second.slots == alone
+    assert first.slots == pytest.approx(alone + (1 - weak / strong) * alone, abs=2)
+
+
+CELL = RateAdaptive(
+    channel=ChannelModel(placement=ListedPlacement(distances_m=(120.0,) * 4), fading=NoFading()),
+    bits=30_000_000,
+    broadcast_bits=1_000,
+    give_up_slots=10_000,
+)
+
+
+def test_equal_devices_at_equal_density_take_as_long_as_in_turn_and_as_many_joules() -> None:
+    radio, powers = CELL.link(FOUR), Powers(computing=0.0, sending=2.0, receiving=0.0)
+    in_turn = simulate(FOUR, "async", link=radio, rounds=1)
+    together = simulate(FOUR, "async", link=Ofdma(devices=4, power="shared").link(radio), rounds=1)
+    assert len(set(together.end.tolist())) == 1
+    assert together.end[-1] == pytest.approx(in_turn.end[-1], abs=4)  # each rounds up to a slot
+    both = [Costs.of(timeline, powers).joules for timeline in (in_turn, together)]
+    assert both[1] == pytest.approx(both[0], abs=4 * 2.0)
+
+
+def test_joules_follow_from_power_times_time() -> None:
+    link = Ofdma(devices=4, resource_blocks=10, power="shared").link(CELL.link(FOUR))
+    timeline = simulate(FOUR, "async", link=link, rounds=3)
+    powers = Powers(computing=1.0, sending=2.0, receiving=0.5, slot_seconds=0.1)
+    slots = usage(timeline)
+    sent = (timeline.end - timeline.start)[:, None] * (timeline.device[:, None] == np.arange(1, 5))
+    part = np.array([3, 3, 2, 2]) / 10  # blocks of devices 1 to 4
+    expected = (slots.computing + 2.0 * (sent.sum(axis=0) * part) + 0.5 * slots.receiving) * 0.1
+    found = Costs.of(timeline, powers)
+    assert found.columns()["joules"] == pytest.approx(expected)
+    assert found.joules == pytest.approx(expected.sum())
+    assert Costs.of(timeline, [powers] * 4).joules == pytest.approx(expected.sum())
+    last = timeline.last_slot
+    assert spared_until(timeline, [0, last]) == pytest.approx([0.0, spared(timeline).sum()])
+    first = timeline.first(1)
+    assert spared(first).sum() == pytest.approx(spared_until(timeline, [first.last_slot])[0])
 
 
 def test_groups_and_sub_channels_exclude_each_other() -> None:

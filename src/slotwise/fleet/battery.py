@@ -189,6 +189,11 @@ class Ledger:
         self.spent[device - 1] += amount
 
 
+def nanojoules_at(each: int, power: float) -> int:
+    """Return the energy of a slot at a part of the power that takes ``each``, in whole nanojoules."""
+    return each if power == 1 else round(each * power)
+
+
 def _joules(name: str, values: float | Sequence[float], most: float) -> tuple[float, ...]:
     numbers = (values,) if isinstance(values, int | float) else tuple(values)
     for number in numbers:

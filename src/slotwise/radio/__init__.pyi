@@ -1,6 +1,7 @@
 from slotwise.radio.access import ACCESS as ACCESS
 from slotwise.radio.access import ACCESSES as ACCESSES
 from slotwise.radio.access import AccessChoice as AccessChoice
+from slotwise.radio.access import Noma as Noma
 from slotwise.radio.access import Ofdma as Ofdma
 from slotwise.radio.access import OverTheAir as OverTheAir
 from slotwise.radio.access import Tdma as Tdma

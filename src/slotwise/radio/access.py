@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import radians
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from slotwise.base.errors import InputError
 from slotwise.options import Choice, Named, Range, loaded
 from slotwise.options.checks import Value
 from slotwise.radio.allocations import ALLOCATION, equal_blocks
 from slotwise.radio.channel import TraceConditions
-from slotwise.radio.group_links import OfdmaLink
+from slotwise.radio.group_links import NomaLink, OfdmaLink
 from slotwise.radio.over_the_air import OverTheAirLink
 from slotwise.radio.radio_link import RadioLink
 from slotwise.schedule.link import Link
+from slotwise.schedule.pairings import PAIRING, as_selected
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Ofdma(Value):
         resource_blocks: Resource blocks into which ofdma divides the band.
         allocation: Resource blocks of each device of a group: equal, inverse-rate (in proportion to it),
             min-max (the slowest takes the shortest time), or your own module:function.
+        power: Power of a device of ofdma: full (its whole power on its blocks), or shared (the part of it
+            that its blocks are of the band, so that all send with the same power density).
     """
 
     in_groups: ClassVar[bool] = True
@@ -49,6 +52,7 @@ class Ofdma(Value):
     devices: Annotated[int, Range(least=1, most=1000), Named("ofdma_devices")] = 10
     resource_blocks: Annotated[int, Range(least=1, most=10_000)] = 100
     allocation: Annotated[Any, ALLOCATION] = equal_blocks
+    power: Annotated[Literal["full", "shared"], Named("ofdma_power")] = "full"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,9 +61,32 @@ class Ofdma(Value):
             raise InputError("resource_blocks", self.resource_blocks, allowed)
 
     def link(self, radio: RadioLink) -> Link:
-        """Return the link of groups, in which a device has its whole power on its blocks."""
-        refuse_trace_of_bits(radio, "ofdma")
-        return OfdmaLink(radio, self.devices, loaded(self.allocation), self.resource_blocks, full_power=True)
+        """Return the link of groups."""
+        full, allocation = self.power == "full", loaded(self.allocation)
+        if full:
+            refuse_trace_of_bits(radio, "ofdma", "ofdma with ofdma_power shared, or tdma,")
+        return OfdmaLink(radio, self.devices, allocation, self.resource_blocks, full_power=full)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noma(Value):
+    """A group of devices sends at once on the whole band, with successive interference cancellation.
+
+    Attributes:
+        devices: Devices of a group of noma at most.
+        pairing: Who sends together with the device that the selection has chosen: as-selected (whom it
+            chooses next), most-distinct (the SNR that differs most), or your own module:function.
+    """
+
+    in_groups: ClassVar[bool] = True
+    is_analog: ClassVar[bool] = False
+    devices: Annotated[int, Range(least=1, most=1000), Named("noma_devices")] = 2
+    pairing: Annotated[Any, PAIRING] = as_selected
+
+    def link(self, radio: RadioLink) -> Link:
+        """Return the link of groups, in which a device sends at its whole power."""
+        refuse_trace_of_bits(radio, "noma", "tdma")
+        return NomaLink(radio, self.devices, loaded(self.pairing))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,19 +108,19 @@ class OverTheAir(Value):
 
     def link(self, radio: RadioLink) -> Link:
         """Return the link on which devices invert their channels."""
-        refuse_trace_of_bits(radio, "over-the-air")
+        refuse_trace_of_bits(radio, "over-the-air", "tdma")
         return OverTheAirLink(
             radio, self.devices, float(10 ** (self.snr_db / 10)), radians(self.phase_error_deg)
         )
 
 
-def refuse_trace_of_bits(radio: RadioLink, name: str) -> None:
+def refuse_trace_of_bits(radio: RadioLink, name: str, allowed: str) -> None:
     """Raise an InputError if the gains of devices are needed and a recorded trace has none."""
     conditions = radio.conditions
     if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
-        raise InputError("access", name, "tdma with a trace of bits, which has no gains")
+        raise InputError("access", name, f"{allowed} with a trace of bits, which has no gains")
 
 
-ACCESSES: Mapping[str, Any] = {"tdma": Tdma, "ofdma": Ofdma, "over-the-air": OverTheAir}
+ACCESSES: Mapping[str, Any] = {"tdma": Tdma, "ofdma": Ofdma, "noma": Noma, "over-the-air": OverTheAir}
 ACCESS = Choice("access", ACCESSES)
-AccessChoice = Annotated[Tdma | Ofdma | OverTheAir, ACCESS]
+AccessChoice = Annotated[Tdma | Ofdma | Noma | OverTheAir, ACCESS]

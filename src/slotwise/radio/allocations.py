@@ -107,8 +107,14 @@ def min_max(group: Group) -> Integers:
     rates = np.maximum.accumulate(group.bits_per_slot, axis=1)
     # A device that reaches no rate at all keeps one block.
     steps = np.where(rates[:, -1:] > 0, rates, np.inf)[:, :-1]
-    chosen = np.argsort(steps, axis=None, kind="stable")[: group.blocks - len(rates)]
-    blocks = 1 + np.bincount(chosen // max(1, group.blocks - 1), minlength=len(rates))
+    blocks, left = np.ones(len(rates), dtype=np.int64), group.blocks - len(rates)
+    if left and steps.size:
+        last = np.partition(steps, left - 1, axis=None)[left - 1]  # the highest rate among the steps taken
+        blocks += (steps < last).sum(axis=1)
+        equal = np.flatnonzero(steps == last)[: left + len(rates) - int(blocks.sum())]
+        blocks += np.bincount(equal // (group.blocks - 1), minlength=len(rates))
+    if np.array_equal(rates, group.bits_per_slot):
+        return blocks
     return np.array([np.argmax(row[:most]) + 1 for row, most in zip(rates, blocks, strict=True)])
 
 

@@ -1,4 +1,4 @@
-"""Links over which a group of devices sends together: `OfdmaLink`."""
+"""Links over which a group of devices sends together: `OfdmaLink` and `NomaLink`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import numpy as np
 
 from slotwise.base.random_streams import Floats
 from slotwise.radio.allocations import Allocated, Allocation, Group, allocated
+from slotwise.radio.channel import decibels
 from slotwise.radio.radio_link import RadioLink, whole_bits
 from slotwise.schedule.link import Transmission
+from slotwise.schedule.pairings import Pairing
 
-_TILE = 65_536  # SNRs that are drawn together
+_TILE = 16_384  # SNRs that are drawn together: they fit into a fast cache
 _MOST_DRAWN = 4_096  # devices of which all SNRs of a block are drawn
 
 
@@ -27,13 +29,10 @@ class GroupRadioLink(ABC):
         most_senders: Devices of a group at most.
     """
 
-    returns_valid_slots: ClassVar[bool] = True
-
     def __init__(self, radio: RadioLink, most_senders: int) -> None:
         self.radio, self.devices = radio, radio.devices
         self.most_senders = min(most_senders, self.devices)
         self.broadcast: Callable[[Sequence[int], int], int] = radio.broadcast
-        self.snr_db: Callable[[int], Floats] = radio.snr_db
         self.device_snr_db: Callable[[int, int], float] = radio.device_snr_db
         self._tile, self._first_block = np.empty((0, self.devices)), 0
 
@@ -65,11 +64,20 @@ class GroupRadioLink(ABC):
         if self.devices > _MOST_DRAWN:
             drawn: Floats = self.radio.conditions.snr(block, 1, places=np.array(places))[0]
             return drawn
+        found: Floats = self._row(block)[places]
+        return found
+
+    def snr_db(self, slot: int) -> Floats:
+        """Return the SNR of the uplink of every device on the whole band in ``slot``, in dB."""
+        return decibels(self._row(slot // self.radio.coherence_slots))
+
+    def _row(self, block: int) -> Floats:
+        """Return the linear SNRs of all devices in a block."""
         if not self._first_block <= block < self._first_block + len(self._tile):
             self._first_block = block
             self._tile = self.radio.conditions.snr(block, max(1, _TILE // self.devices))
-        found: Floats = self._tile[block - self._first_block, places]
-        return found
+        row: Floats = self._tile[block - self._first_block]
+        return row
 
 
 class OfdmaLink(GroupRadioLink):
@@ -78,6 +86,8 @@ class OfdmaLink(GroupRadioLink):
     A device with b of B blocks and the part p of its power has the SNR p·B/b times that of the whole band,
     and b/B of its bandwidth.
     """
+
+    returns_valid_slots: ClassVar[bool] = True
 
     def __init__(
         self, radio: RadioLink, most_senders: int, allocation: Allocation, blocks: int, *, full_power: bool
@@ -120,4 +130,61 @@ class OfdmaLink(GroupRadioLink):
                 missing[i] -= bits * span
             left = [i for i in left if not slots[i]]
             slot += span
-        return [Transmission(taken or end - start, lost=not taken) for taken in slots]
+        return [
+            Transmission(taken or end - start, not taken, part)
+            for taken, part in zip(slots, power.tolist(), strict=True)
+        ]
+
+
+class NomaLink(GroupRadioLink):
+    """All devices of a group send on the whole band, and the server cancels what it has decoded.
+
+    It decodes in the order of received power, the highest first, and equal powers by device. Who is decoded
+    later and still sends is interference: the SINR is SNR / (1 + the sum of their SNRs).
+    """
+
+    returns_valid_slots: ClassVar[bool] = True
+
+    def __init__(self, radio: RadioLink, most_senders: int, pairing: Pairing) -> None:
+        super().__init__(radio, most_senders)
+        self.pairing = pairing
+
+    @cached_property
+    def planned_slots(self) -> Sequence[int]:
+        """Slots of a device that has its share of the time for itself."""
+        return tuple(self.most_senders * slots for slots in self.radio.planned_slots)
+
+    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
+        """Return what becomes of each uplink, at the rate that the interference leaves."""
+        now, end, each = slot, self.end(slot), self.radio.coherence_slots
+        missing, through = dict.fromkeys(sorted(devices), self.radio.update_bits), dict[int, int]()
+        while missing and now < end:
+            block = now // each
+            stop = min((block + 1) * each, end)
+            snr = self.snr([device - 1 for device in missing], block).tolist()
+            # Sorting is stable, so equal powers stay in the order of devices.
+            decoded = sorted(zip(missing, snr, strict=True), key=lambda pair: -pair[1])
+            while decoded and now < stop:  # until one of them is through, or the block ends
+                carried = self._carried([power for _, power in decoded])
+                span = stop - now
+                for (device, _), bits in zip(decoded, carried, strict=True):
+                    if bits * span >= missing[device]:
+                        span = -(-missing[device] // bits)
+                now += span
+                for (device, _), bits in zip(decoded, carried, strict=True):
+                    missing[device] -= bits * span
+                    if missing[device] <= 0:
+                        del missing[device]
+                        through[device] = now - slot
+                decoded = [pair for pair in decoded if pair[0] in missing]
+        return [Transmission(through.get(device, end - slot), lost=device in missing) for device in devices]
+
+    def _carried(self, powers: Sequence[float]) -> list[int]:
+        """Return the bits of a slot of each device, in the order of decoding."""
+        sinr, interference = [0.0] * len(powers), 0.0
+        for place in reversed(range(len(powers))):
+            sinr[place] = powers[place] / (1 + interference)
+            interference += powers[place]
+        radio = self.radio
+        carried: list[int] = whole_bits(radio.rate.efficiency(np.array(sinr)) * radio.uplink_scale).tolist()
+        return carried

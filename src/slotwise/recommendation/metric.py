@@ -20,7 +20,7 @@ from slotwise.recommendation.candidates import Curve
 from slotwise.report.number_text import loss_text
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.runs.saved_run import final_accuracy, final_loss
-from slotwise.schedule.costs import Powers, joules, usage_until
+from slotwise.schedule.costs import Powers, joules, spared_until, usage_until
 
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
 Score = tuple[float, float]
@@ -95,7 +95,8 @@ class Metric:
         timeline = schedule_timeline(curve.config)
         # A pilot may be trained up to a slot after its last round, and joules are counted until that ends.
         until = min(slot, timeline.last_slot)
-        return float(joules(usage_until(timeline, [until]), self.powers)[0])
+        less = spared_until(timeline, [until])
+        return float(joules(usage_until(timeline, [until]), self.powers, less)[0])
 
     def over_seeds(self, scores: Sequence[Score]) -> Score:
         """Return one score for those of several seeds.

@@ -17,7 +17,7 @@ from slotwise.learning.local_training import LocalTraining
 from slotwise.radio import RadioOptions
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline, Totals
-from slotwise.schedule.costs import Usage, usage_until
+from slotwise.schedule.costs import Usage, spared_until, usage_until
 from slotwise.schedule.timeline import COLUMNS
 
 MOST_BYTES = 256 << 20  # of timelines that a process keeps
@@ -96,13 +96,15 @@ class SavedSchedule(NamedTuple):
     totals: Totals
     updates: list[int]
     usage: Usage
+    spared: list[float]  # slots at the whole sending power, by all devices
 
     @classmethod
     def of(cls, timeline: Timeline, points: Sequence[Point]) -> SavedSchedule:
         """Return the numbers of a timeline at some evaluations."""
         updates = timeline.round_offsets[[point.round for point in points]].tolist()
         usage = usage_until(timeline, [point.slot for point in points])
-        return cls(timeline.totals(), updates, usage)
+        less = spared_until(timeline, [point.slot for point in points]).tolist()
+        return cls(timeline.totals(), updates, usage, less)
 
     @classmethod
     def read(
@@ -113,16 +115,17 @@ class SavedSchedule(NamedTuple):
             document = json.loads((path / SCHEDULE).read_text(encoding="utf-8"))
             if document["run"] == _identity(description, points):
                 usage = Usage(*(np.array(slots, dtype=np.int64) for slots in document["usage"]))
-                return cls(Totals(**document["totals"]), document["updates"], usage)
+                less = document.get("spared", [0.0] * len(points))  # older ones have none
+                return cls(Totals(**document["totals"]), document["updates"], usage, less)
         return None
 
     def save(self, path: Path, description: Mapping[str, Any], points: Sequence[Point]) -> None:
         """Write the numbers into a run folder."""
         usage = [slots.tolist() for slots in self.usage]
-        document = {"run": _identity(description, points), "totals": self.totals._asdict()}
-        write_atomically(
-            path / SCHEDULE, json.dumps({**document, "updates": self.updates, "usage": usage}) + "\n"
-        )
+        document: dict[str, Any] = {"run": _identity(description, points), "totals": self.totals._asdict()}
+        document |= {"updates": self.updates, "usage": usage}
+        document |= {"spared": self.spared} if any(self.spared) else {}
+        write_atomically(path / SCHEDULE, json.dumps(document) + "\n")
 
 
 def _identity(description: Mapping[str, Any], points: Sequence[Point]) -> str:

@@ -247,7 +247,8 @@ def measured_points(
 def _measured_points(
     points: Sequence[Point], schedule: SavedSchedule, powers: Powers | None
 ) -> tuple[MeasuredPoint, ...]:
-    spent = np.full(len(points), nan) if powers is None else joules(schedule.usage, powers)
+    spared = np.array(schedule.spared) if any(schedule.spared) else 0
+    spent = np.full(len(points), nan) if powers is None else joules(schedule.usage, powers, spared)
     return tuple(
         MeasuredPoint(p.slot, p.round, applied, used, p.loss, p.accuracy, p.metrics)
         for p, applied, used in zip(points, schedule.updates, spent.tolist(), strict=True)

@@ -21,6 +21,10 @@ from slotwise.schedule.link import FleetLink as FleetLink
 from slotwise.schedule.link import GroupLink as GroupLink
 from slotwise.schedule.link import Link as Link
 from slotwise.schedule.link import Transmission as Transmission
+from slotwise.schedule.pairings import PAIRINGS as PAIRINGS
+from slotwise.schedule.pairings import Pairing as Pairing
+from slotwise.schedule.pairings import as_selected as as_selected
+from slotwise.schedule.pairings import most_distinct as most_distinct
 from slotwise.schedule.policies import POLICIES as POLICIES
 from slotwise.schedule.policies import POLICY as POLICY
 from slotwise.schedule.policies import Asynchronous as Asynchronous

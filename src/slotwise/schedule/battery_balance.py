@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.base.errors import InputError
-from slotwise.fleet.battery import NANOJOULES, Ledger
+from slotwise.fleet.battery import NANOJOULES, Ledger, nanojoules_at
 from slotwise.schedule.timeline import Timeline, Trainings, departures
 
 
@@ -39,9 +39,11 @@ def nanojoules(timeline: Timeline) -> tuple[list[int], ...]:
     computing, sending = ([0] * fleet.devices for _ in range(2))
     ledger, batteries = Ledger(fleet.batteries, fleet.devices), fleet.batteries
     # The payments are made once more from the timeline: this also checks that each could be paid.
+    power = {(int(device), int(start)): part for device, start, _, part in timeline.reduced.tolist()}
     for slot, device, slots, trains in _paid(timeline):
         kind, account = ("computing", computing) if trains else ("sending", sending)
-        amount = slots * batteries.nanojoules(kind, device)
+        each = batteries.nanojoules(kind, device)
+        amount = slots * (each if trains else nanojoules_at(each, power.get((device, slot), 1.0)))
         ledger.pay(device, amount, slot)
         account[device - 1] += amount
     # The harvest since the last payment is only counted when the charge is asked for.

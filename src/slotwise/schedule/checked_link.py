@@ -25,6 +25,7 @@ from slotwise.schedule.link import (
     has_blocks,
     has_groups,
 )
+from slotwise.schedule.pairings import Pairing, as_selected
 
 
 def own_link(choice: Choice, function: Any, scenario: Scenario, seed: int) -> Link:
@@ -100,7 +101,10 @@ class CheckedLink:
         is_flag = isinstance(found, tuple) and len(found) > 1 and isinstance(found[1], bool | np.bool_)
         if not is_flag or len(found) not in (2, len(Transmission._fields)):
             raise self._wrong(name, "a Transmission: slots, and whether it is lost", found)
-        return Transmission(self._whole(name, found[0]), bool(found[1]))
+        power = found[2] if len(found) > 2 else 1.0
+        if not isinstance(power, int | float) or not 0 < power <= 1:
+            raise self._wrong(name, "a Transmission with a power above 0 and at most 1", found)
+        return Transmission(self._whole(name, found[0]), bool(found[1]), float(power))
 
     def broadcast(self, receivers: Sequence[int], slot: int) -> int:
         """Return the slots of a broadcast; the link gets the receivers as a tuple, which it cannot change."""
@@ -153,6 +157,11 @@ class CheckedGroupLink(CheckedLink):
     def most_senders(self) -> int:
         """Devices of a group at most."""
         return self._whole("most_senders", self._ask("most_senders"))
+
+    @property
+    def pairing(self) -> Pairing:
+        """Who sends together; the selection decides if the link has none."""
+        return getattr(self._link, "pairing", as_selected)
 
     def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:
         """Return what becomes of the uplinks of a group; the link gets tuples, which it cannot change."""

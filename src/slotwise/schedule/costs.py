@@ -179,17 +179,41 @@ def usage_until(timeline: Timeline, slots: Sequence[int]) -> Usage:
     return Usage._make([*active, timeline.scenario.devices * places - away - sum(active)])
 
 
-def joules(usage: Usage, powers: Powers | Sequence[Powers]) -> Any:
+def spared(timeline: Timeline) -> NDArray[np.float64]:
+    """Return the slots at its whole sending power that each device spared by sending with less."""
+    device, start, end, power = timeline.reduced.T
+    numbers, slots = device.astype(np.int64) - 1, (end - start) * (1 - power)
+    found: NDArray[Any] = np.bincount(numbers, slots, timeline.scenario.devices)
+    return found.astype(np.float64)
+
+
+def spared_until(timeline: Timeline, slots: Sequence[int]) -> NDArray[np.float64]:
+    """Return what all devices together spared before each of ``slots``."""
+    _, start, end, power = timeline.reduced.T
+    began, ended = (
+        np.bincount(times.astype(np.int64), weights=1 - power, minlength=timeline.last_slot + 1)
+        for times in (start, end)
+    )
+    in_slot = np.cumsum(began - ended)[:-1]
+    total: NDArray[np.float64] = np.concatenate([np.zeros(1), np.cumsum(in_slot)])
+    return total[np.array(slots, dtype=np.int64)]
+
+
+def joules(usage: Usage, powers: Powers | Sequence[Powers], spared: Any = 0) -> Any:
     """Return the energy of each entry of ``usage``, or of a total as one number; absent devices use none.
+
+    ``spared`` are slots of sending at the whole power that were spared, as `spared` returns.
+
 
     Each device may have powers of its own; there is no total of them here.
     """
     if not isinstance(powers, Powers):
         if len(powers) != len(usage.idle):
             raise InputError("powers", f"{len(powers)} in all", f"{len(usage.idle)}, one for each device")
-        rows = zip(*usage, powers, strict=True)
-        return np.array([joules(Usage(*slots), own) for *slots, own in rows])
-    active = usage.computing * powers.computing + usage.sending * powers.sending
+        less = np.broadcast_to(spared, len(powers))
+        rows = zip(*usage, less, powers, strict=True)
+        return np.array([joules(Usage(*slots), own, one) for *slots, one, own in rows])
+    active = usage.computing * powers.computing + (usage.sending - spared) * powers.sending
     return (active + usage.receiving * powers.receiving + usage.idle * powers.idle) * powers.seconds
 
 
@@ -214,11 +238,13 @@ class Costs(EqualByNumbers):
     usage: Usage  # of each device
     server: ServerUsage
     powers: Powers | Sequence[Powers] | None = None  # None if not known, and then there are no joules
+    spared: Any = 0  # slots at its whole sending power that each device spared
 
     @classmethod
     def of(cls, timeline: Timeline, powers: Powers | Sequence[Powers] | None = None) -> Costs:
         """Return the costs of a whole timeline; ``powers`` are those of every device, or one for each."""
-        return cls(timeline.last_slot, usage(timeline), server_usage(timeline), powers)
+        less = spared(timeline) if len(timeline.reduced) else 0
+        return cls(timeline.last_slot, usage(timeline), server_usage(timeline), powers, less)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -240,8 +266,9 @@ class Costs(EqualByNumbers):
     def joules(self) -> float | None:
         """Energy of all devices together; None if powers are not known."""
         if self.powers is None or isinstance(self.powers, Powers):
-            return None if self.powers is None else joules(self.usage.total, self.powers)
-        return float(joules(self.usage, self.powers).sum())
+            total = np.sum(self.spared).item()
+            return None if self.powers is None else joules(self.usage.total, self.powers, total)
+        return float(joules(self.usage, self.powers, self.spared).sum())
 
     @property
     def server_joules(self) -> float | None:
@@ -253,7 +280,7 @@ class Costs(EqualByNumbers):
     @property
     def joules_of_a_device(self) -> Spread | None:
         """Energy of a device; None if powers are not known."""
-        return None if self.powers is None else Spread.of(joules(self.usage, self.powers))
+        return None if self.powers is None else Spread.of(joules(self.usage, self.powers, self.spared))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the totals by name; joules only if powers are known."""
@@ -272,7 +299,9 @@ class Costs(EqualByNumbers):
             **self.usage._asdict(),
             "away": self.slots - np.sum(self.usage, axis=0),
         }
-        return columns if self.powers is None else columns | {"joules": joules(self.usage, self.powers)}
+        if self.powers is None:
+            return columns
+        return columns | {"joules": joules(self.usage, self.powers, self.spared)}
 
     def devices(self) -> Iterator[dict[str, Any]]:
         """Yield the numbers of each device by name."""

@@ -11,7 +11,7 @@ from math import inf
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.fleet import Fleet
-from slotwise.fleet.battery import NANOJOULES, Ledger
+from slotwise.fleet.battery import NANOJOULES, Ledger, nanojoules_at
 from slotwise.scenario import Scenario
 from slotwise.schedule.decisions import Answer, Decision, DecisionKind
 from slotwise.schedule.link import FleetLink, GroupLink, Link, Transmission, has_groups
@@ -31,7 +31,7 @@ from slotwise.schedule.scheduler_events import (
     Repeat,
     Sent,
 )
-from slotwise.schedule.timeline import NEVER_CHARGED, Record, Timeline, Uplink, Wait
+from slotwise.schedule.timeline import NEVER_CHARGED, Record, Reduced, Timeline, Uplink, Wait
 
 
 def event_timeline(
@@ -127,9 +127,12 @@ class Drive:
         self._agenda = Agenda()
         self._waits: list[Wait] = []
         self._repeats: list[Wait] = []  # of the current round
+        self._reduced: list[Reduced] = []
         self._wake: int | None = None  # the slot for which an Opened event was added last
         self._sent_again: list[Wait] = []
-        self.record = Record([], [], [], [], self._waits, self._sent_again)  # of the rounds that are complete
+        self._all_reduced: list[Reduced] = []
+        # Of the rounds that are complete.
+        self.record = Record([], [], [], [], self._waits, self._sent_again, self._all_reduced)
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
         self._trainings: Counter[int] = Counter()
@@ -215,7 +218,8 @@ class Drive:
         record.uplinks.extend(self._uplinks)
         record.lost.extend(self._lost)
         self._sent_again.extend(self._repeats)
-        self._uplinks, self._lost, self._repeats = [], [], []
+        self._all_reduced.extend(self._reduced)
+        self._uplinks, self._lost, self._repeats, self._reduced = [], [], [], []
 
     @property
     def scheduler(self) -> Scheduler:
@@ -265,7 +269,7 @@ class Drive:
             transmission = self._energy.send(device, slot, transmission)
         if self._fleet.windows is not None:
             slots, complete = self._fleet.windows.uplink(device, slot, transmission.slots)
-            transmission = Transmission(slots, lost=transmission.lost or not complete)
+            transmission = transmission._replace(slots=slots, lost=transmission.lost or not complete)
         # A departure in its last slot's end is late enough: all slots of the uplink are over.
         end = slot + transmission.slots
         if self._absences and self._fleet.leaves_within(device, slot, end):
@@ -276,6 +280,9 @@ class Drive:
         """Note an uplink and when it ends."""
         device, round_number, version = grant
         lost, end = transmission.lost, slot + transmission.slots
+        if transmission.power < 1:
+            until = self._fleet.departure(device, slot, end) if self._absences else end
+            self._reduced.append((device, slot, until, transmission.power))
         if not lost:
             self._agenda.add(end, Sent(device))
         elif self._energy is None or not self._sends_again(device, slot, end):
@@ -398,15 +405,15 @@ class EnergyUse:
 
     def send(self, device: int, slot: int, transmission: Transmission) -> Transmission:
         """Return what becomes of an uplink that starts in ``slot``, after paying for it."""
-        slots, lost = transmission
-        each = self._sending[device - 1]
+        slots, lost, power = transmission
+        each = nanojoules_at(self._sending[device - 1], power)
         if each:
             # At least the planned slots: the training, or the wait after a loss, has left their energy.
             # The harvest during the uplink does not count, as all slots are paid for at its start.
             affordable = self.ledger.charge_at(device, slot) // each
             slots, lost = min(slots, affordable), lost or slots > affordable
         self._pay(device, each, slot, slots)
-        return Transmission(slots, lost)
+        return Transmission(slots, lost, power)
 
     def _pay(self, device: int, each: int, slot: int, slots: int) -> None:
         """Pay for the slots until the end of an activity or the device's departure."""

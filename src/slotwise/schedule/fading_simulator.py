@@ -129,7 +129,7 @@ class _Simulation:
             elif outcome == kernel.NEEDS_UPLINK:  # it ends after the table, or rounding decides its bits
                 place, slot = int(self.state[kernel.CHOSEN]), int(self.state[kernel.SLOT])
                 # The tables of a BlockLink know no attempts, so their number does not matter.
-                slots, lost = self.link.uplink(int(self.order[place]) + 1, slot, 0)
+                slots, lost, _ = self.link.uplink(int(self.order[place]) + 1, slot, 0)
                 given = -slots if lost else slots
             else:
                 return int(outcome)

@@ -31,6 +31,7 @@ class Transmission(NamedTuple):
 
     slots: int
     lost: bool = False  # it took its slots, and no intact update arrived
+    power: float = 1.0  # the part of its device's sending power, above 0 and at most 1
 
 
 @runtime_checkable
@@ -121,8 +122,9 @@ class GroupLink(Link, Protocol):
     """A link that sees who sends together: devices send in groups, which begin in the same slot.
 
     A group are those that the selection chooses among the updates that wait when nobody sends: as many as
-    ``most_senders`` and the round permit. The next group begins when all uplinks of this one have ended.
-    `uplink` is never asked.
+    ``most_senders`` and the round permit. With an attribute ``pairing``, a `slotwise.schedule.Pairing`, that
+    chooses all but the first. The next group begins when all uplinks of this one have ended. `uplink` is
+    never asked.
     """
 
     @property

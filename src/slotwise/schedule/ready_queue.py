@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.base.errors import UserError
 from slotwise.base.random_streams import SchedulePurpose, state_after
@@ -56,6 +57,7 @@ class ReadyQueue:
         self._heap: list[Any] = []
         # Updates by their turns, the latest first; only kept once it has been asked for.
         self._latest: list[tuple[int, int, Update]] | None = None
+        self._mask: NDArray[np.bool_] | None = None  # the same of `mask`
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -67,6 +69,8 @@ class ReadyQueue:
         """Add an update of a device of which so many have arrived, the last one in ``last_round``."""
         turn, device, _ = update
         self._waiting[device] = update
+        if self._mask is not None:
+            self._mask[device - 1] = True
         if self._latest is not None:
             heappush(self._latest, (-turn, device, update))
         if turn == AT_ONCE:
@@ -80,11 +84,16 @@ class ReadyQueue:
         while self._at_once:
             update = heappop(self._at_once)
             if waiting.get(update[1]) is update:
-                del waiting[update[1]]
+                self._forget(update[1])
                 return update
         update = self._choose(now)
-        del waiting[update[1]]
+        self._forget(update[1])
         return update
+
+    def _forget(self, device: int) -> Update | None:
+        if self._mask is not None:
+            self._mask[device - 1] = False
+        return self._waiting.pop(device, None)
 
     @property
     def sends_at_once(self) -> bool:
@@ -94,6 +103,13 @@ class ReadyQueue:
             heappop(at_once)
         return bool(at_once)
 
+    def mask(self, devices: int) -> NDArray[np.bool_]:
+        """Return, for each of so many devices, whether its update waits; entry n−1 is device n."""
+        if self._mask is None:
+            self._mask = np.zeros(devices, dtype=np.bool_)
+            self._mask[[device - 1 for device in self._waiting]] = True
+        return self._mask
+
     def take(self, device: int) -> Update:
         """Remove and return the update of a device that waits."""
         update = self._waiting[device]
@@ -102,7 +118,7 @@ class ReadyQueue:
 
     def remove(self, device: int) -> bool:
         """Remove the update of a device; return whether there was one."""
-        update = self._waiting.pop(device, None)
+        update = self._forget(device)
         if update is not None and update[0] != AT_ONCE:
             self._drop(device)
         return update is not None

@@ -12,11 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from slotwise.base.errors import UserError
 from slotwise.fleet import Reach, Retransmission
 from slotwise.schedule.coverage import Coverage
 from slotwise.schedule.decisions import OF_ROUNDS, Answer, Decision, DecisionKind
 from slotwise.schedule.link import Link, devices_of, has_groups
+from slotwise.schedule.pairings import Pairing, as_selected, most_distinct
 from slotwise.schedule.policy import Booking, Delivery
 from slotwise.schedule.ready_queue import AT_ONCE, Candidates, Instant, Named, ReadyQueue, Update, queue_of
 from slotwise.schedule.scheduler_events import (
@@ -103,6 +106,7 @@ class Scheduler:
         self._in_groups, self._full_duplex, self._windows = has_groups(link), full_duplex, windows
         self._choosing = False  # True while a group waits for an answer
         self.sub_channels = link.most_senders if has_groups(link) else sub_channels
+        self._pairing: Pairing = getattr(link, "pairing", as_selected)
         self._link, self._slot = link, 0
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         # Planned turns decide instead of a selection.
@@ -414,13 +418,33 @@ class Scheduler:
     def _grant(self) -> Grant:
         """Let the device that is chosen send."""
         now = Instant(self._slot, self.round, self._last_sender, self._lost_in_round)
-        asked = "sender" in self._answers
-        update = self._ready.take(self._answers.pop("sender")) if asked else self._ready.pop(now)
+        if "sender" in self._answers:
+            update = self._ready.take(self._answers.pop("sender"))
+        elif self._in_flight and self._pairing is not as_selected and not self._ready.sends_at_once:
+            update = self._ready.take(self._partner())
+        else:
+            update = self._ready.pop(now)
         if self._coverage is not None:
             del self._coverage.queued[update[1]]
         self._in_flight += 1
         self._sending[update[1]], self._last_sender = update, update[1]
         return Grant(update[1], self.round, update[2])
+
+    def _partner(self) -> int:
+        """Return the device that the pairing chooses for the group that begins now."""
+        # No uplink was under way before the first of the group, so these are its devices.
+        group = list(self._sending.values())
+        if self._pairing is most_distinct and self._link is not None:
+            # The same without a Waiting for each device.
+            snr = self._link.snr_db(self._slot)
+            difference = np.abs(snr - snr[group[0][1] - 1])
+            return int(np.where(self._ready.mask(len(snr)), difference, -1.0).argmax()) + 1
+        lost = self._lost_in_round
+        updates = self._seen(self._ready, lost)
+        chosen = self._pairing(self._seen(group, lost), updates)
+        if chosen not in updates:
+            raise UserError(f"pairing: returned {chosen!r}, which is not one of the waiting updates")
+        return chosen.device
 
     def _seen(self, updates: Iterable[Update], lost: int = 0) -> list[Waiting]:
         """Return updates with what a selection sees of their devices and of the channel."""

@@ -21,6 +21,7 @@ from slotwise.scenario import Scenario
 Column = NDArray[np.integer[Any]]
 Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
 Wait = tuple[int, int, int, int]  # device, version, start, end
+Reduced = tuple[int, int, int, float]  # device, start, end, power
 
 NONE = -1  # no uplink
 NEVER = np.iinfo(np.int64).max  # a slot that does not come
@@ -36,6 +37,7 @@ class Record(NamedTuple):
     receivers: list[Sequence[int]]  # of w_0, w_1, …
     waits: Sequence[Wait] = ()  # of devices for energy
     repeats: Sequence[Wait] = ()  # (device, version, start, end) of models sent again
+    reduced: Sequence[Reduced] = ()  # uplinks with less than the whole power
 
 
 class Totals(NamedTuple):
@@ -80,6 +82,9 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
 
     # Models sent again to devices that were out of their windows: rows of (device, version, start, end).
     repeats: Column = field(repr=False, default_factory=lambda: np.empty((0, 4), dtype=np.int64))
+    # Uplinks that are sent with less than the device's whole power: rows of (device, start, end, power), the
+    # power relative to the whole. The end is that of its slots on the air, also if the device leaves.
+    reduced: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty((0, 4)))
 
     def __post_init__(self) -> None:
         # Timelines share columns (`first`, `replace`) and cache what follows from them.
@@ -122,6 +127,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
             fleet=fleet,
             waits=np.array(record.waits, dtype=np.int64).reshape(-1, 4),
             repeats=np.array(record.repeats, dtype=np.int64).reshape(-1, 4),
+            reduced=np.array(record.reduced, dtype=np.float64).reshape(-1, 4),
         )
 
     def __len__(self) -> int:
@@ -210,6 +216,8 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
             lost=self.lost[self.lost[:, 0] < kept],
             waits=self.waits[self.waits[:, 2] < (self.broadcast_end[kept - 1] if kept else 0)],
             repeats=self.repeats[self.repeats[:, 2] < (self.broadcast_end[kept - 1] if kept else 0)],
+            # Those of the next round may begin beside the last broadcast.
+            reduced=self.reduced[self.reduced[:, 2] <= (self.broadcast_start[kept - 1] if kept else 0)],
         )
 
     def first_difference(self, other: Timeline, rounds: int) -> int | None:
@@ -254,6 +262,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
             "starters": self.receivers(0).tolist(),
             **({"waits": self.waits.tolist()} if len(self.waits) else {}),
             **({"repeats": self.repeats.tolist()} if len(self.repeats) else {}),
+            **({"reduced": self.reduced.tolist()} if len(self.reduced) else {}),
             "rounds": [self._round_as_dict(k) for k in range(self.rounds)],
         }
 
@@ -290,6 +299,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
                 [document["starters"], *(b["receivers"] for b in broadcasts)],
                 document.get("waits", ()),
                 document.get("repeats", ()),
+                document.get("reduced", ()),
             )
             fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else Fleet.equal(scenario)
             fleet = fleet.of_scenario(scenario, lossy_link=True)

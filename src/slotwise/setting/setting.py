@@ -87,8 +87,9 @@ class Setting(Value):
             through), fixed-rate (it takes --link-slots and is lost below a threshold), or your own as
             module:function. Default: no radio, and uplinks take fixed slots.
         access: How devices share the band of their uplinks: tdma (one sends at a time) or, with radio_link
-            rate-adaptive, a group of devices at once: ofdma (each on resource blocks of its own) or
-            over-the-air (analog, so that the server receives the sum of their updates).
+            rate-adaptive, a group of devices at once: ofdma (each on resource blocks of its own), noma (on
+            the whole band, with successive interference cancellation) or over-the-air (analog, so that the
+            server receives the sum of their updates).
         seed: Random seed of model, partition, batches, participation and fleet.
         slot_ms: Milliseconds of a slot, found from the options of a CPU. Only joules depend on it.
     """

@@ -99,7 +99,7 @@ class SlotPlan:
         device, round_number, version = action
         attempt = self._attempts[device]
         self._attempts[device] += 1
-        slots, fades = self._link.uplink(device, slot, attempt)
+        slots, fades, _ = self._link.uplink(device, slot, attempt)
         self.agenda.add(slot + slots, Sent(device))
         return Uplink(round_number, AheadGrant(slot, slots, device, version, self.delivered[device]), fades)
 
