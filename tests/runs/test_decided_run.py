@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from conftest import Toy
-from slotwise import InputError, Observer, RunConfig, RunFolder, Task, UserError, resume, run, train
+from slotwise import (
+    InputError,
+    Observer,
+    ProgressBar,
+    RunConfig,
+    RunFolder,
+    Task,
+    UserError,
+    resume,
+    run,
+    train,
+)
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import model_sha256
 
@@ -80,6 +91,11 @@ def test_any_workers_and_the_recorded_timeline_give_the_same_model(case: str, tm
     assert [point[:4] for point in history.points] == [point[:4] for point in result.history.points]
     assert result.timeline.rounds > 6
     assert resume(folder).timeline == result.timeline  # as it is
+
+
+def test_a_progress_bar_follows_it(tmp_path: Path) -> None:
+    config = RunConfig.from_options({**BASE, **CASES["oort"]})
+    assert run(config, tmp_path / "out", observer=ProgressBar()).status == "finished"
 
 
 def test_a_damaged_newest_checkpoint_costs_rounds_and_no_bits(tmp_path: Path) -> None:

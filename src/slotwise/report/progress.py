@@ -126,6 +126,9 @@ class TrainingProgress(_Bars, Observer):
     def round_done(self, round_number: int) -> None:
         """Advance the progress bar."""
         self._round, timeline = round_number, self._timeline
+        if round_number >= timeline.rounds:  # it is decided while it is trained
+            self._show_decided_round(round_number)
+            return
         slot = int(timeline.broadcast_end[round_number])
         parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
         if self._point is not None:
@@ -135,6 +138,15 @@ class TrainingProgress(_Bars, Observer):
         speed = done / max(1e-9, time.monotonic() - self._began)
         text = "  ".join([*parts, f"stale {stale}", f"{speed:.0f} upd/s"])
         self._bar.update(self._row, completed=slot, text=text)
+
+    def _show_decided_round(self, round_number: int) -> None:
+        """Show a round of a schedule of which only the deadline is known."""
+        parts, slot = [f"round {round_number + 1}"], 0
+        if self._point is not None:
+            slot = self._point.slot
+            parts += [f"loss {loss_text(self._point.loss)}", f"acc {percent(self._point.accuracy)}"]
+        total = self._timeline.scenario.deadline
+        self._bar.update(self._row, completed=slot, total=total, text="  ".join(parts))
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy from now on."""
