@@ -14,7 +14,7 @@ import pytest
 from slotwise import Scenario
 
 ROOT = Path(__file__).parents[2]
-LIBRARIES = ("random_commands", "rounds_to_accuracy", "tcp_proxy")
+LIBRARIES = ("random_commands", "rounds_to_accuracy", "tcp_proxy", "udp_proxy")
 SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in LIBRARIES)
 
 
@@ -31,6 +31,7 @@ QUICK = {
     "gym_uplinks": Tiny(
         "--repeats 1", {"COMMON": {"devices": 20, "schedule": "async", "deadline": 300}, "REQUIRED": 0}
     ),
+    "bounded_fleets": Tiny("--write"),  # does not write what is there already
     "just_in_time": Tiny("--fleets 1", {"DEADLINE": 300}),
     "month": Tiny("--days 0.002", {"HOUR": 60}),
     "radio_delay": Tiny(
@@ -131,6 +132,14 @@ def test_every_benchmark_is_listed_here() -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_a_benchmark_runs_at_a_tiny_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_tiny(name, QUICK[name], monkeypatch) == 0
+
+
+def test_the_tables_of_the_bound_on_updates_are_made_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("bounded_fleets", monkeypatch)
+    page, rows = module.PAGE.read_text(encoding="utf-8"), module.read()
+    assert set(rows) == set(module.cases())
+    assert len(module.SEEDS) >= 3
+    assert module.with_tables(page, rows) == page
 
 
 @pytest.mark.slow

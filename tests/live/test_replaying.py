@@ -1,4 +1,6 @@
-"""replay: what cannot be replayed is refused."""
+"""replay: the models of a live run again, and what cannot be replayed."""
+
+import json
 
 import memory_run
 import numpy as np
@@ -6,11 +8,61 @@ import pytest
 from memory_run import serve_in_memory
 from tasks import Arithmetic
 
+from slotwise.aggregation.norm_bound import NormBounded
 from slotwise.base.errors import UserError
+from slotwise.learning import Evaluation, Training
 from slotwise.live import replay
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.live.server.server_config import clip_key
+from slotwise.runs import RunConfig, RunFolder, SavedRun
 
 CONFIG = RunConfig.from_options({"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20})
+
+
+class Pushing:
+    """A task with which device 1 pushes in one direction, and the others draw updates of the same length."""
+
+    def initial_model(self):
+        return np.linspace(1, 2, 500, dtype=np.float32)
+
+    def local_update(self, model, start):
+        drawn = np.random.default_rng([start.device, start.training]).standard_normal(len(model))
+        return (np.ones(len(model)) if start.device == 1 else drawn).astype(np.float32)
+
+    def evaluate(self, model):
+        return Evaluation(float(model.mean()), 0.0)
+
+
+def test_a_bounded_run_replays_and_trains_to_the_same_bits(tmp_path):
+    config = RunConfig.from_options({"devices": 4, "group_size": 1, "compute_slots": 1, "deadline": 200})
+    outcome = serve_in_memory(tmp_path / "run", config=config, task=Pushing(), clip_norm="auto")
+    assert outcome.state.health.norms[1].clipped > 5
+    assert outcome.state.health.norms[2].clipped == 0
+    model = outcome.state.models[outcome.state.round]
+    assert np.array_equal(replay(tmp_path / "run", Pushing()), model)
+    # Training along a simulated timeline is the same code: benchmarks/bounded_fleets.py relies on it.
+    saved = SavedRun.read(tmp_path / "run")
+    rule = NormBounded(config.rule, "auto", clip_key(saved.description))
+    with Training(config.simulate(), Pushing(), aggregation=rule) as training:
+        for _ in training:
+            pass
+        assert np.array_equal(training.model, model)
+
+
+def test_devices_are_not_told_the_key_of_the_bound(tmp_path):
+    told = []
+
+    async def listen(broker, clock):
+        async with broker.connect() as channel:
+            await channel.subscribe("#")
+            async for arrival in channel.arrivals():
+                told.append(getattr(arrival, "payload", b""))
+
+    config = RunConfig.from_options({"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20})
+    serve_in_memory(tmp_path / "run", config=config, task=Pushing(), meanwhile=listen)
+    key = clip_key(json.loads((tmp_path / "run" / "run.json").read_text()))
+    assert key > 0
+    assert told
+    assert not any(str(key).encode() in payload for payload in told)
 
 
 def test_a_simulated_run_is_refused(tmp_path):

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from slotwise.aggregation.device_history import DeviceHistories
 from slotwise.aggregation.rule import Aggregation, Contribution, RuleState, Vector, next_model
 from slotwise.base.errors import InputError
 
-FACTOR = 3.0  # an update may be so many times as long as the median update
-REPEATED = 2.0  # and so many times if the same device has sent another one of that length
-MEMORY = 5  # of the device's updates before
+FACTOR = 4.0  # an update may be so many times as long as the median update
 WINDOW = 10  # updates that the median is taken of
 FIRST = 0.1  # the first update, if it comes alone, may be so many times as long as the model
-# Names in the rule's state: norms; the bounds of the last round's updates, then the median; devices with long
-# updates, and for how many updates that is remembered.
-NORMS, BOUNDS, LONG = "norm_bound.norms", "norm_bound.bounds", "norm_bound.long"
+# Names in the rule's state: norms; the bounds of the last round's updates, then the median. Those of
+# `DeviceHistories` begin with the same prefix.
+PREFIX = "norm_bound."
+NORMS, BOUNDS = f"{PREFIX}norms", f"{PREFIX}bounds"
 
 ClipNorm = float | Literal["auto", "off"]
 
@@ -31,17 +32,17 @@ class NormBounded:
     ``clip_norm`` is the bound. "auto" takes `FACTOR` times the running median of norms: the lower median of
     the last `WINDOW` updates before the round and those of the round itself, as they were sent. So one long
     update does not raise its own bound, not even in the first round if others send in it. A first round of
-    one update is bounded by `FIRST` times the norm of the model instead, unless that is zero. If an update
-    is longer than `REPEATED` times the median, and so was one of the last `MEMORY` updates of the same
-    device, it is scaled down to the median: a device may be far off by chance, but not again and again. "off"
-    scales nothing.
+    one update is bounded by `FIRST` times the norm of the model instead, unless that is zero. What a device
+    pushes for in all its turns is bounded by `DeviceHistories`; ``key`` is secret from devices, so that they
+    cannot hide from its sketches. "off" scales nothing.
 
-    The norms are part of the rule's state, and the result depends on nothing else: training along the
-    timeline of a live run with the same bound gives the same models.
+    Norms and histories are part of the rule's state, and the result depends on nothing else: training along
+    the timeline of a live run with the same bound and key gives the same models.
     """
 
     rule: Aggregation
     clip_norm: ClipNorm = "auto"
+    key: int = 0
 
     def __call__(
         self, model: Vector, contributions: Sequence[Contribution], state: RuleState
@@ -51,27 +52,22 @@ class NormBounded:
         window = np.concatenate([state.get(NORMS, np.empty(0)), norms])[-WINDOW - len(norms) :]
         median = float(np.sort(window)[(len(window) - 1) // 2])
         usual = self._bound(median, model, len(window))
-        long = dict(state.get(LONG, np.empty((0, 2), dtype=np.int64)).tolist())
-        clipped, bounds = [], []
-        for sent, norm in zip(contributions, norms, strict=True):
-            repeated = self.clip_norm == "auto" and sent.device in long
-            bounds.append(min(usual, REPEATED * median) if repeated else usual)
-            # NaN is above no bound: the update stays as it is, and divergence is noticed in the model.
-            if norm > bounds[-1]:
-                clipped.append(_scaled(sent, (median if repeated else usual) / norm))
-            else:
-                clipped.append(sent)
-            # A long update is remembered for the next MEMORY updates of its device.
-            left = MEMORY if norm > REPEATED * median else long.pop(sent.device, 0) - 1
-            if left > 0:
-                long[sent.device] = left
+        # NaN is above no bound: the update stays as it is, and divergence is noticed in the model.
+        factors = [usual / norm if norm > usual else 1.0 for norm in norms.tolist()]
+        ours: dict[str, NDArray[Any]] = {}
+        if self.clip_norm == "auto":
+            histories = DeviceHistories(state, self.key)
+            factors = [
+                histories.factor(sent.device, sent.update, factor)
+                for sent, factor in zip(contributions, factors, strict=True)
+            ]
+            ours |= histories.state
+        clipped = [_scaled(sent, factor) for sent, factor in zip(contributions, factors, strict=True)]
         found, own = next_model(self.rule, model, clipped, without_norms(state))
-        ours = {
-            # `RoundNorms.of` needs all norms of the round, even if there are more than WINDOW.
-            NORMS: window[-max(WINDOW, len(norms)) :],
-            BOUNDS: np.array([*bounds, median]),
-            LONG: np.array(sorted(long.items()), dtype=np.int64).reshape(-1, 2),
-        }
+        bounds = [factor * norm if factor < 1 else usual for factor, norm in zip(factors, norms, strict=True)]
+        # `RoundNorms.of` needs all norms of the round, even if there are more than WINDOW.
+        ours[NORMS] = window[-max(WINDOW, len(norms)) :]
+        ours[BOUNDS] = np.array([*bounds, median])
         return found, {**own, **ours}
 
     def _bound(self, median: float, model: Vector, known: int) -> float:
@@ -110,13 +106,15 @@ class RoundNorms(NamedTuple):
 
 def without_norms(state: RuleState) -> RuleState:
     """Return the state of the rule itself."""
-    return {name: array for name, array in state.items() if name not in (NORMS, BOUNDS, LONG)}
+    return {name: array for name, array in state.items() if not name.startswith(PREFIX)}
 
 
 def only_norms(state: RuleState) -> RuleState:
     """Return the norms, without the state of the rule itself."""
-    return {name: array for name, array in state.items() if name in (NORMS, BOUNDS, LONG)}
+    return {name: array for name, array in state.items() if name.startswith(PREFIX)}
 
 
 def _scaled(sent: Contribution, factor: float) -> Contribution:
+    if factor >= 1:
+        return sent
     return sent._replace(update=(sent.update.astype(np.float64) * factor).astype(np.float32))

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from slotwise.aggregation import Contribution, RuleState, UplinkRadio, Vector, next_model
-from slotwise.aggregation.norm_bound import NormBounded
+from slotwise.aggregation.norm_bound import ClipNorm, NormBounded
 from slotwise.base.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.task import update_of
 from slotwise.live.server.aggregator import Rollback
+from slotwise.live.server.server_config import clip_key
 from slotwise.options import loaded
 from slotwise.runs import SavedRun
 from slotwise.runs.execution import build_task
@@ -39,8 +40,9 @@ def replay(path: Path | str, task: Task | None = None) -> Vector:
     except (OSError, ValueError, AttributeError, TypeError):
         # The server writes it after timeline.json, and may have been killed in between.
         raise UserError(f"{live_file}: missing or damaged; resume the run, which writes it again") from None
-    rule = NormBounded(loaded(run.config.rule), run.description["live_options"]["clip_norm"] or "off")
     checked = CheckedTask.of(build_task(run.config) if task is None else task)
+    clip_norm: ClipNorm = run.description["live_options"]["clip_norm"] or "off"
+    rule = NormBounded(loaded(run.config.rule), clip_norm, clip_key(run.description))
     return _last_model(run.measured, checked, rule, rollbacks, run.config.uplink_radio(checked.update_bits))
 
 

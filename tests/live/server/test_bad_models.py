@@ -102,8 +102,11 @@ def test_by_default_a_long_update_is_clipped_and_nobody_has_to_roll_back(tmp_pat
     assert clipped["device"] == ATTACKER
     assert clipped["norm"] > 1e20
     document = json.loads((tmp_path / "run/live.json").read_text())
-    assert document["norms"][str(ATTACKER)]["clipped"] == 1
-    assert log.status.devices[ATTACKER - 1].clipped == log.status.clipped == 1
+    # Its later updates count less too, until its mean is like that of others.
+    counts = {device: norms["clipped"] for device, norms in document["norms"].items()}
+    assert 1 <= counts.pop(str(ATTACKER)) <= 5
+    assert not any(counts.values())
+    assert log.status.devices[ATTACKER - 1].clipped == log.status.clipped >= 1
     assert log.status.devices[ATTACKER - 1].largest_norm > 1e20
     assert np.array_equal(replay(tmp_path / "run", Poisoned()), outcome.state.models[outcome.state.round])
 

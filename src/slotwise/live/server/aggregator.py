@@ -35,7 +35,7 @@ class Aggregator:
 
     def __init__(self, devices: DeviceMonitor) -> None:
         self._devices, self._state, self._log = devices, devices.state, devices.log
-        self._rule = NormBounded(devices.spec.aggregation, devices.spec.clip_norm)
+        self._rule = NormBounded(devices.spec.aggregation, devices.spec.clip_norm, devices.spec.clip_key)
         self._contributions: list[Contribution] = []
         self._bad_evaluations: list[int] = []
         self._pending: tuple[int, int] | None = None  # the good model, and the first bad one

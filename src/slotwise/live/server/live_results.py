@@ -21,7 +21,7 @@ from slotwise.live.server.aggregator import DeviceNorms, Rollback
 from slotwise.live.server.inbox import Rejection
 from slotwise.live.server.round_log import FILE as ROUNDS_FILE
 from slotwise.live.server.round_log import Late, Round, RoundLog
-from slotwise.live.server.server_config import ServerConfig
+from slotwise.live.server.server_config import ServerConfig, clip_key
 from slotwise.live.server.state import Completion, LiveState, Snapshot, decode_state, encode_state
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
@@ -249,7 +249,8 @@ class LiveFiles:
         self.folder, self._config, self._options = folder, config, options
         self._checkpoints = SealedFiles(folder.path / "live")
         self.log = RoundLog(folder.path / ROUNDS_FILE)
-        self.run_id = str(folder.description()["live_run"])
+        description = folder.description()
+        self.run_id, self.key = str(description["live_run"]), clip_key(description)
 
     def load(self, scheduler: Scheduler, observer: BaseObserver) -> LiveState | None:
         """Return the state in the newest checkpoint that is not damaged, if the first model was out then."""
@@ -279,7 +280,11 @@ class LiveFiles:
 
     def describe(self, status: Status, **more: Any) -> None:
         """Write run.json with the status of the run."""
-        kept: dict[str, Any] = {"live_run": self.run_id, "live_options": self._options.kept()}
+        kept: dict[str, Any] = {
+            "live_run": self.run_id,
+            "live_key": self.key,
+            "live_options": self._options.kept(),
+        }
         self.folder.write_description(self._config, status, **kept, **more)
 
     def close(

@@ -166,6 +166,7 @@ class _LiveRun:
             link=link,
             aggregation=loaded(config.rule),
             clip_norm=options.clip_norm,
+            clip_key=self._files.key,
             sample_count=self._task.sample_count,
             update_bits=self._task.update_bits,
             sending_joules=config.sending_joules(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
@@ -43,13 +43,14 @@ class ServerConfig(Value):
         timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
             disconnected if it does not; so does a device that does not send what it was granted.
         longest_training: Seconds after which a training is given up though the device confirms that it
-            computes. Default: 10 times the median of its trainings, at least 5 timeouts; 20 timeouts for
-            its first. Not with slot_ms, where a device is given up after the timeout.
+            computes. Default: 10 times the median of its trainings, at least 5 timeouts; for its first, 10
+            times the median of the other devices' trainings, at least a timeout. Not with slot_ms, where a
+            device is given up after the timeout.
         cool_down: Seconds in which one penalty point expires; a bad update costs a point, a long wait one
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
-            which is 3 times the median of the updates of this round and the 10 before, or twice for a device
-            that has just sent a long one.
+            which is 4 times the median of the updates of this round and the 10 before, and less for a device
+            whose updates together push harder than those of others, or against devices that agree.
         retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
             (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
@@ -155,6 +156,11 @@ def refuse_device_halves(config: RunConfig) -> None:
     if device_half(config.rule) is not None:
         allowed = "a rule of the server alone: devices of a live run keep nothing between trainings"
         raise InputError("aggregation", config.options()["aggregation"], allowed)
+
+
+def clip_key(description: Mapping[str, Any]) -> int:
+    """Return the secret of the bound on updates from run.json; 0 for runs of earlier builds."""
+    return int(description.get("live_key", 0))
 
 
 def _refuse_faults(config: RunConfig) -> None:

@@ -118,7 +118,10 @@ def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
 
 def new_live_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunFolder:
     """Create the folder of a live run, which can be resumed from its first moment on."""
-    return RunFolder.create(path, config, live_run=secrets.token_hex(8), live_options=server.kept())
+    key = secrets.randbits(62)  # of the bound on updates; devices are never told
+    return RunFolder.create(
+        path, config, live_run=secrets.token_hex(8), live_key=key, live_options=server.kept()
+    )
 
 
 @dataclass(frozen=True)
