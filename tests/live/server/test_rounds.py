@@ -89,8 +89,7 @@ def test_unequal_devices_are_played_as_they_were_simulated(data, schedule):
 @given(data=st.data())
 def test_the_real_duration_of_trainings_changes_nothing(data):
     seconds = {n: data.draw(st.floats(0.0, 100.0)) for n in range(1, 7)}
-    live = prepare(WORKED_EXAMPLE, "idfl", rounds=5, longest_training=200.0)
-    assert_as_simulated(play(live, seconds=seconds))
+    assert_as_simulated(play(prepare(WORKED_EXAMPLE, "idfl", rounds=5), seconds=seconds))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from slotwise.fleet import Fleet
 from slotwise.live.clock import RateLimit, Timeout
 from slotwise.live.parts import UNLIMITED
 from slotwise.live.protocol import FromDevice
-from slotwise.live.server.device_state import COOL_DOWN, LIMIT
+from slotwise.live.server.device_state import COOL_DOWN
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.inbox import Inbox, Reply
 from slotwise.live.server.outbox import Announcement, Outbox
@@ -192,17 +192,11 @@ class DeviceMonitor:
         ``waited`` are the seconds of a training that it says is still going on; None if it is silent.
         """
         seconds = self.spec.timeout if waited is None else waited
-        about = (
-            f"missing after {seconds:g} s"
-            if waited is None
-            else "training has not ended in time (longest_training)"
-        )
+        about = f"missing after {seconds:g} s" if waited is None else "training has not ended in time"
         reason = f"{about}: the device counts as disconnected"
         self._inbox.reject(self._topics.from_device(device, kind), reason)
         self._disconnect(device, f"no {kind} after {seconds:.3g} s", waited=seconds)
-        # A training that hangs would be waited for again.
-        points = max(0.0 if waited is None else LIMIT, seconds / self.spec.timeout)
-        await self.penalise(device, f"no {kind} after {seconds:.3g} s", points=points)
+        await self.penalise(device, f"no {kind} after {seconds:.3g} s", points=seconds / self.spec.timeout)
         if device not in self.state.penalties.excluded:
             # Last: when the device answers, it has to count as disconnected, so that it joins again.
             await self.outbox.tell(device, "call")
@@ -210,17 +204,14 @@ class DeviceMonitor:
     def longest_training(self, device: int) -> float:
         """Return the seconds after which a training of a device is given up."""
         longest = self.spec.longest_training
-        if longest is not None:
-            return longest
-        slots = self.spec.fleet.compute_slots_at
-        return self.state.timings.limit(device, self.spec.timeout, lambda n: slots(n, self.state.slot))
+        return self.state.timings.limit(device, self.spec.timeout) if longest is None else longest
 
     def trains_too_long(self, device: int) -> bool:
         """Return whether a device has trained for longer than it may."""
         # Also False until `listen` has read of a new connection, which restarts the times.
         if not self.channel.connected or self.channel.connections != self._connection:
             return False  # the device could not have reported anything
-        return self.state.timings.waited(device) >= self.longest_training(device)
+        return self.state.timings.waited(device) > self.longest_training(device)
 
     async def still_computes(self, device: int) -> bool:
         """Ask a device whether it still computes; if it does, the timeout begins again."""

@@ -17,9 +17,8 @@ FILE = "timings.csv"
 FILE_LIMIT = 64 << 20  # bytes; further trainings are not recorded
 MULTIPLE = 10  # of the median of a device's trainings: the longest that is waited for
 LEAST_MULTIPLE = 5  # of the timeout: a device that was busy for once is waited for as long as that
-UNKNOWN_MULTIPLE = 20  # of the timeout, if no device has finished a training in this run
+UNKNOWN_MULTIPLE = 20  # of the timeout, for a device that has not finished a training in this run
 REMEMBERED = 9  # trainings of a device
-RECENT = 99  # trainings of all devices
 
 
 class Timing(NamedTuple):
@@ -54,7 +53,6 @@ class Timings:
         self._now = now
         self._began: dict[int, float] = {}  # trainings that have not ended
         self._took: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
-        self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # devices, and how long they took
         self._sent: dict[int, tuple[int, float]] = {}  # version of the model, and when it was sent
         self._ready: dict[int, tuple[Work, float, float]] = {}  # computed what, in how many seconds, by when
         self._granted: dict[str, float] = {}  # when the last grant was made, by its number
@@ -71,18 +69,11 @@ class Timings:
         """Count all trainings anew, as after a reconnect: no device could have reported anything before."""
         self._began = dict.fromkeys(self._began, self._now())
 
-    def limit(self, device: int, timeout: float, slots: Callable[[int], int] = lambda _: 1) -> float:
-        """Return the seconds that a training may take: a multiple of the others, or of the timeout.
-
-        A first training is compared with those of other devices, by the ``slots`` that are planned for them:
-        if it hangs, the fleet waits for one timeout.
-        """
+    def limit(self, device: int, timeout: float) -> float:
+        """Return the seconds that a training may take: a multiple of the others, or of the timeout."""
         if took := self._took.get(device):
             return max(LEAST_MULTIPLE * timeout, MULTIPLE * median(took))
-        if not self._recent:
-            return UNKNOWN_MULTIPLE * timeout
-        a_slot = median(seconds / slots(other) for other, seconds in self._recent)
-        return max(timeout, MULTIPLE * a_slot * slots(device))
+        return UNKNOWN_MULTIPLE * timeout
 
     def waited(self, device: int) -> float:
         """Return the seconds since a device was assigned what it trains."""
@@ -94,9 +85,7 @@ class Timings:
         """Note that a training is finished; ``seconds`` is what the device says of it."""
         now = self._now()
         if device in self._began:
-            took = now - self._began.pop(device)
-            self._took[device].append(took)
-            self._recent.append((device, took))
+            self._took[device].append(now - self._began.pop(device))
         said = float(seconds) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", seconds) else nan
         self._ready[device] = (work, said, now)
 
