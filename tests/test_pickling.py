@@ -100,6 +100,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "Scheduler": scheduler,
     "Tdma": sw.Tdma,
     "Ofdma": lambda: sw.Ofdma(devices=3),
+    "Noma": lambda: sw.Noma(devices=3),
     "OverTheAir": lambda: sw.OverTheAir(snr_db=3.0),
     "Costs": lambda: sw.Costs.of(timeline(), POWERS),
     "Powers": lambda: POWERS,

@@ -69,7 +69,7 @@ CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
     "ofdma_power": (OFDMA, "shared"),
     "resource_blocks": (OFDMA, 10),
     "air_devices": (AIR, 2),
-    "air_snr_db": (AIR, 25.0),
+    "air_snr_db": (AIR, 5.0),
     "air_phase_error_deg": (AIR, 20.0),
     "allocation": (OFDMA, "min-max"),
     "noma_devices": (NOMA, 3),
@@ -410,7 +410,8 @@ class Outcome:
         task = build_task(config, dataset() if built_in else None)
         how = {"evaluate_every": config.slots_between_evaluations, "stop_at": config.end.target}
         try:
-            found = train(self.timeline(), task, aggregation=config.rule, **how)
+            radio = config.uplink_radio(task.update_bits)
+            found = train(self.timeline(), task, aggregation=config.rule, radio=radio, **how)
         except Diverged as error:
             found = error.history
         return found.points
