@@ -48,8 +48,8 @@ def recommend(
         config: The run; its schedule, group size, delay and seed are what is searched.
         group_sizes: Group sizes to choose from. Default: all divisors of N that the aggregation rule allows.
         learning_rates: Learning rates to choose from for each of them. Default: that of the run alone.
-        metric: What is best at the deadline: loss, accuracy or joules-to-target.
-        target: For joules-to-target: ``accuracy=0.9`` or ``loss=0.2``.
+        metric: What is best at the deadline: loss, accuracy or joules-to-target (which has a target).
+        target: As in ``accuracy=0.9`` or ``loss=0.2``.
         seeds: Number of seeds, from 0, or the seeds themselves.
         budget: Most SGD steps of the search. Default: what it takes to find the best.
         powers: Watts of a device, for joules-to-target.
@@ -69,11 +69,7 @@ def recommend(
         config.with_options(schedule="sync", group_size=sizes[0], seed=0, slot_ms=None),
         sizes,
         _seeds(seeds),
-        Metric(
-            metric,
-            Target.parse(target) if isinstance(target, str) else target,
-            powers and powers_of_run(powers, config),
-        ),
+        _metric(metric, target, powers and powers_of_run(powers, config)),
         None if budget is None else whole("budget", budget),
         _learning_rates(config, learning_rates),
     )
@@ -90,6 +86,10 @@ def recommend(
             answer = Recommendation(search.run(), path)
             _write(answer, path)
     return replace(answer, path=None) if out is None else answer
+
+
+def _metric(name: MetricName, target: Target | str | None, powers: Powers | None) -> Metric:
+    return Metric(name, Target.parse(target) if isinstance(target, str) else target, powers)
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
