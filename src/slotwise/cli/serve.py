@@ -102,8 +102,6 @@ def serve(
         refuse_with("go_on", {"resume": resume})
         if out is not None and RunFolder(out).is_run:
             resume, out, like, config, run = out, None, None, None, {}
-    if like is not None:
-        refuse_with("like", {"config": config})
     # All options are checked before a page is opened.
     page_options, how = _page_options(page, options), {"broker": BrokerOptions(**broker), **server}
     campaign = _campaign(options, repeat)
@@ -114,8 +112,6 @@ def serve(
     elif resume is not None:
         refuse_with("resume", {"out": out, "like": like, "config": config, **run})
         prepared = prepare_resume(resume, **how)
-    elif out is None:
-        raise MissingError("out", "the folder of the new run (or --resume RUN)")
     else:
         prepared = _prepared_start(out, like, config, run, how)
     with (
@@ -144,9 +140,13 @@ def _campaign(options: Mapping[str, Any], repeat: bool) -> Campaign | None:
 
 
 def _prepared_start(
-    out: Path, like: Path | None, config: Path | None, run: Mapping[str, Any], how: Mapping[str, Any]
+    out: Path | None, like: Path | None, config: Path | None, run: Mapping[str, Any], how: Mapping[str, Any]
 ) -> PreparedRun:
     """Return a new run whose options are checked."""
+    if out is None:
+        raise MissingError("out", "the folder of the new run (or --resume RUN)")
+    if like is not None:
+        refuse_with("like", {"config": config})
     with blaming_file(config, run):
         from_file = read_toml(config) if config else {}
         chosen = config_like(like, run) if like else RunConfig.from_options({**from_file, **run})

@@ -152,8 +152,7 @@ def plan(
         InputError: a parameter is out of range, no round ends by the deadline, or too much is to be played.
     """
     count = whole("devices", devices)
-    sizes = divisors(count) if group_sizes is None else list(group_sizes)
-    if not sizes:
+    if not (sizes := divisors(count) if group_sizes is None else list(group_sizes)):
         raise InputError("group_sizes", "none", "at least one group size")
     slots: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
     slots |= {"sub_channels": sub_channels, "duplex": duplex}
@@ -170,13 +169,17 @@ def plan(
         case.refuse_if_too_large(simulated=bool(counted) or not closed)
     table = PlanTable(_plan(case, counted, powers, closed=closed) for case in cases)
     if not any(row.fits for row in table):
-        if not closed:
-            raise NoRoundError("deadline", deadline, "long enough for a first round to end")
-        shortest = min(map(theory.sync_round_slots, scenarios))
-        raise NoRoundError(
-            "deadline", deadline, f"at least {shortest}, the slots of the shortest first round"
-        )
+        raise _no_round(scenarios, deadline, closed=closed)
     return table
+
+
+def _no_round(scenarios: Iterable[Scenario], deadline: int, *, closed: bool) -> NoRoundError:
+    """Return the error of plans without a round: how long the deadline must be, if that is known."""
+    allowed = "long enough for a first round to end"
+    if closed:
+        shortest = min(map(theory.sync_round_slots, scenarios))
+        allowed = f"at least {shortest}, the slots of the shortest first round"
+    return NoRoundError("deadline", deadline, allowed)
 
 
 def _policies(selection: Any, participation: Participation, seed: int) -> dict[str, Policy]:
