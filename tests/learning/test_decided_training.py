@@ -101,7 +101,7 @@ def test_it_resumes_in_the_middle(
     whole = episode_of(case)
     expected = train(whole, task, agent=by_learning, workers=1, evaluate_every=7)
     with Training(episode_of(case), task, agent=by_learning, evaluate_every=7) as training:
-        for _ in range(cut):
+        for _ in range(min(cut, whole.rounds)):
             training.advance()
         state = training.history()
     # The state has the decisions of its rounds; they may have been taken already.

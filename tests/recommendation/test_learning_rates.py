@@ -77,3 +77,5 @@ def test_other_rates_are_refused(rate: object, config: RunConfig) -> None:
     with pytest.raises(InputError) as caught:
         recommend(config, learning_rates=[0.1, rate])  # type: ignore[list-item]
     assert caught.value.parameter == "learning_rates"
+    with pytest.raises(InputError, match="at least one learning rate"):
+        recommend(config, learning_rates=[])

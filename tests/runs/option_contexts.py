@@ -86,7 +86,7 @@ CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
     "participation_options": ({"schedule": "sync", "participation": "own_parts:pick"}, {"stride": 3}),
     "selection_options": ({**QUEUE, "selection": "own_parts:pick"}, {"stride": 3}),
     "choice_candidates": ({**LEARNED, "participation": "power-of-choice"}, 2),
-    "norm_candidates": ({**LEARNED, "participation": "update-norm"}, 2),
+    "norm_candidates": ({**LEARNED, **RADIO, "participation": "update-norm"}, 2),
     "oort_exploration": (OORT, 0.0),
     "oort_slots": (OORT, 4),
     "oort_penalty": (OORT, 0.0),

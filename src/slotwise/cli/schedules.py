@@ -35,6 +35,7 @@ from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_te
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
 from slotwise.schedule import Synchronous, ready_policy
 from slotwise.schedule.costs import Costs
+from slotwise.schedule.simulation import refuse_agents
 from slotwise.setting import Setting
 from slotwise.setting.planning import plan as make_plan
 from slotwise.setting.slot_duration import powers_of_run
@@ -100,6 +101,7 @@ def plan(
     schedule = {"schedule": "sync"} if asks_sync else {}
     config = _setting({**options, **schedule, "group_size": 1})
     policy = ready_policy(config.policy, config.seed)
+    refuse_agents(policy)
     refuse_idle_seed(options, config)
     channel, fleet = config.channel, config.make_fleet()
     table = make_plan(

@@ -280,7 +280,7 @@ class OwnedSlots(_Part):
 
     Attributes:
         frame_slots: Slots of a frame, if devices send only in slots of it that they own.
-        frame_offset: Slots at the beginning of a frame that nobody owns. Devices 1 to N own the others, one
+        frame_offset: Slots at the beginning of a frame without an owner. Devices 1 to N own the others, one
             after another and again from device 1 on.
         owned_slots: (slot, device) for each slot of the frame that a device owns, slots from 0 on.
     """

@@ -89,6 +89,7 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         policy, fleet, link = config.ready_parts()
         self.episode = Episode(config.channel, policy, decide=self._decide, fleet=fleet, link=link)
         self._rule, self._task = loaded(config.rule), build_task(config, self._dataset)
+        self._radio = config.uplink_radio(self._task.update_bits)
         self._table = DeviceTable(self.episode)
         self._loss = self._first_loss = 1.0
 
@@ -136,6 +137,7 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
             aggregation=self._rule,
             workers=self._workers,
             resume=before,
+            radio=self._radio,
         ) as training:
             models[training.rounds] = training.model
             for _ in training:
@@ -165,7 +167,7 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         return newest if isinstance(newest, int) else len(newest)
 
     def action_like(self, selection: Selection) -> Observation:
-        """Return the action that lets those take part whom a selection chooses one after another."""
+        """Return the action for the devices that a selection chooses one after another."""
         decision, action = self._open_decision, np.full(self.config.channel.devices, -1.0, np.float32)
         if decision.kind != "participants":
             raise InputError("decide", self._decide, "participants: a selection chooses devices")

@@ -49,8 +49,8 @@ class UplinkEnv(gymnasium.Env[Table, np.int64]):
 
         Args:
             setting: Devices, channel, link and schedule (async, idfl with a delay in rounds, or sync).
-            reward: "age": minus the mean age of all devices in slots, so that the return is minus its average
-                until the deadline; "rounds": rounds completed.
+            reward: "age": minus the mean age of all devices in slots, so that the return is minus its sum
+                from the first decision to the deadline, divided by the deadline; "rounds": rounds completed.
             render_mode: None: there is nothing to render.
         """
         self.setting = setting if isinstance(setting, Setting) else Setting.from_options(setting)
@@ -80,7 +80,7 @@ class UplinkEnv(gymnasium.Env[Table, np.int64]):
         return self._seen()
 
     def step(self, action: np.int64) -> tuple[Table, float, bool, bool, dict[str, Any]]:
-        """Let a device send; go on to the next time that the channel is free and somebody waits."""
+        """Let a device send; go on to the next time that the channel is free and a device waits."""
         episode, table = self.episode, self._table
         allowed, slot, rounds = self._open_decision.allowed, episode.slot, episode.rounds
         device = int(action) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import islice
 from math import nan
 from typing import Any, NamedTuple, Self
@@ -187,7 +188,9 @@ class Training:
         if isinstance(timeline, Timeline) and agent is not None:
             raise InputError("agent", "given", "omitted: the timeline is decided; or give an Episode")
         known = timeline.timeline if isinstance(timeline, Episode) else timeline
-        self._radio = UplinkRadio.of(known, self._task.update_bits) if radio is None else radio
+        usual = UplinkRadio.of(known, self._task.update_bits)
+        usual = usual if self._episode is None else replace(usual, link=self._episode.link)
+        self._radio = usual if radio is None else radio
         refuse_other_rules(self._aggregation, self._radio, known, self._task)
         self._course: Course = Planned(known, evaluate_every) if self._decided is None else self._decided
         if resume is not None and (wrong := unfitting(resume, known, self._task.size)):

@@ -16,6 +16,7 @@ from slotwise.aggregation import (
     RULE,
     Aggregation,
     Contribution,
+    Reception,
     UplinkRadio,
     Vector,
     device_half,
@@ -82,7 +83,11 @@ def _needs_only_sums(rule: Aggregation, timeline: Timeline, task: CheckedTask) -
         mean = updates.mean(axis=0, dtype=np.float64).astype(np.float32)
         for i, sent in enumerate(([*updates], [mean] * together)):
             told = [
-                Contribution(update, age, models[i][k - age], n, k, held[n % 2], devices=devices)
+                Contribution(
+                    *(update, age, models[i][k - age], n, k, held[n % 2]),
+                    devices=devices,
+                    uplink=Reception(k, 1 + n % 3, float(n % 7), 32 * size, float(1 + n % 5)),
+                )
                 for n, age, update in zip(group, ages, sent, strict=True)
             ]
             try:

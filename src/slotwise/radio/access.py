@@ -74,8 +74,8 @@ class Noma(Value):
 
     Attributes:
         devices: Devices of a group of noma at most.
-        pairing: Who sends together with the device that the selection has chosen: as-selected (whom it
-            chooses next), most-distinct (the SNR that differs most), or your own module:function.
+        pairing: Who sends together with the device that the selection has chosen: as-selected (its
+            next choice), most-distinct (the SNR that differs most), or your own module:function.
     """
 
     in_groups: ClassVar[bool] = True

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slotwise.base.errors import UserError
 from slotwise.base.random_streams import Floats
-from slotwise.base.user_code import describe_value
+from slotwise.base.user_code import describe_value, user_errors
 from slotwise.options import Choice
 from slotwise.radio.rates import Rate
 
@@ -128,7 +128,8 @@ def allocated(allocation: Allocation, group: Group) -> Allocated:
     Raises:
         UserError: the function is the user's, and its answer is not allowed.
     """
-    found: Any = allocation(group)
+    with user_errors("allocation", anywhere=False):
+        found: Any = allocation(group)
     if allocation in ALLOCATIONS.values():
         blocks = found
         return Allocated(blocks, np.ones(len(blocks)) if group.full_power else blocks / group.blocks)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,8 @@ class OverTheAirLink(GroupRadioLink):
         target: Linear SNR with which every signal arrives.
         phase_error: Standard deviation of the error of a phase in radians.
     """
+
+    returns_valid_slots: ClassVar[bool] = True
 
     def __init__(self, radio: RadioLink, most_senders: int, target: float, phase_error: float) -> None:
         super().__init__(radio, most_senders)

@@ -32,7 +32,7 @@ def recommend(
     config: RunConfig,
     *,
     group_sizes: Sequence[int] | None = None,
-    learning_rates: Sequence[float] = (),
+    learning_rates: Sequence[float] | None = None,
     metric: MetricName = "loss",
     target: Target | str | None = None,
     seeds: int | Sequence[int] = 3,
@@ -119,8 +119,12 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
     return tuple(sorted(set(sizes)))
 
 
-def _learning_rates(base: RunConfig, rates: Sequence[float]) -> tuple[float, ...]:
-    """Return the learning rates in ascending order, each once."""
+def _learning_rates(base: RunConfig, rates: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the learning rates in ascending order, each once; none if they are not searched."""
+    if rates is None:
+        return ()
+    if not rates:
+        raise InputError("learning_rates", list(rates), "at least one learning rate")
     for rate in rates:
         try:
             base.with_options(learning_rate=rate)

@@ -204,6 +204,8 @@ class SavedRun:
     @cached_property
     def _recorded(self) -> Timeline:
         path = self.path / TIMELINE
+        if not path.is_file():
+            raise UserError(f"{self.path}: its schedule is not recorded yet; it is with the first checkpoint")
         try:
             return Timeline.from_json(path.read_text(encoding="utf-8"))
         except (UserError, OSError, *MALFORMED):

@@ -210,11 +210,6 @@ class RunSession:
             workers = stack.enter_context(closing(self._plan(self._task)))
             if not self._resume:
                 try_own_code(config, self._task, rule, self._timeline, is_object=bool(self._entries))
-                made = RunFolder.creating(folder.path, config, overwrite=self._overwrite, **self._entries)
-                stack.enter_context(made)
-            stack.enter_context(self._observed())
-            self._began = self._last_saved = time.monotonic()
-            self._seconds_before = float(folder.description().get("seconds", 0.0))
             self._training = Training(
                 self._timeline if self._episode is None else self._episode,
                 self._task,
@@ -226,6 +221,12 @@ class RunSession:
                 resume=resumed,
                 radio=config.uplink_radio(self._task.update_bits),
             )
+            if not self._resume:
+                made = RunFolder.creating(folder.path, config, overwrite=self._overwrite, **self._entries)
+                stack.enter_context(made)
+            stack.enter_context(self._observed())
+            self._began = self._last_saved = time.monotonic()
+            self._seconds_before = float(folder.description().get("seconds", 0.0))
             stack.enter_context(self._training)
             self._observer.run_started(self._training.timeline, resumed)
             stack.enter_context(self._saved_at_the_end())
@@ -319,6 +320,8 @@ class RunSession:
 
     def _save(self, history: History) -> None:
         self._folder.checkpoints.save(history)
+        if self._episode is not None and history.timeline is not None:
+            self._folder.write_timeline(history.timeline)
         # After the checkpoint: if a crash comes in between, history.csv only ends earlier.
         self._folder.write_points(history.points)
         self._last_saved = time.monotonic()
@@ -327,8 +330,6 @@ class RunSession:
         """Save everything; run.json comes last, so that its status describes files that exist."""
         # The checkpoint first: with it a run can be resumed, whatever of the rest is missing.
         self._save(history)
-        if self._episode is not None and history.timeline is not None:
-            self._folder.write_timeline(history.timeline)
         self._folder.write_model(self._task.named_arrays(history.model))
         last = history.points[-1] if history.points else None
         self._folder.write_description(

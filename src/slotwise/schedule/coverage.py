@@ -111,7 +111,7 @@ class Coverage:
         self.missed.discard(device)
 
     def next_slot(self, slot: int) -> int | None:
-        """Return the next slot after ``slot`` in which somebody who waits may send or receive."""
+        """Return the next slot after ``slot`` in which a device that waits may send or receive."""
         heaps = ((self._openings, self.held), (self._receptions, self.missed))
         slots = [heap[0][0] for heap, waiting in heaps if _has_entries(heap, waiting)]
         # The slots of a broadcast may depend on when it starts, so it is tried again in every slot.

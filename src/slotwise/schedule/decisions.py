@@ -59,7 +59,8 @@ class Decision:
                 raise InputError(self.kind, answer, f"{_numbers(self.allowed)} in slot {self.slot}")
             return number
         devices = [whole_number(one) for one in answer] if isinstance(answer, Collection) else []
-        chosen = {one for one in devices if one in self.allowed}
+        allowed = set(self.allowed)
+        chosen = {one for one in devices if one in allowed}
         if not 1 <= len(devices) <= self.count or len(chosen) < len(devices):
             several = f"{self.count} or fewer of {_numbers(self.allowed)}, without repetition"
             raise InputError(self.kind, answer, f"{several}, in slot {self.slot}")

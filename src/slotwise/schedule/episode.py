@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.base.errors import ConflictError, InputError, UserError
+from slotwise.base.user_code import user_errors
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.decisions import KINDS, OF_ROUNDS, Answer, Decision, DecisionKind
@@ -18,7 +19,7 @@ from slotwise.schedule.link import Floats, Link
 from slotwise.schedule.policies import Participants
 from slotwise.schedule.policy import Delivery, FixedDelay, Policy
 from slotwise.schedule.selections import first_ready
-from slotwise.schedule.simulation import case_of, chosen_policy
+from slotwise.schedule.simulation import case_of, chosen_policy, refuse_agents, refuse_unseen_channel
 from slotwise.schedule.timeline import Record, Timeline, Uplink, Wait, in_order
 
 
@@ -65,8 +66,10 @@ class Episode:
         self._given = {"scenario": scenario, "policy": policy, **given}
         self._kinds = _kinds(decide)
         self._policy = chosen_policy(policy, **options)
+        refuse_agents(self._policy)
         self.scenario, self._rounds = scenario, rounds
         self.fleet, self.link = case_of(scenario, fleet, link)
+        refuse_unseen_channel(self._policy, self.link)
         self._drive = driven(scenario, self._policy, self.fleet, rounds, self.link, self._kinds)
         _refuse_decided_twice(self._kinds, scenario, self._policy, self._drive.delivery)
         self._scheduler = self._drive.scheduler
@@ -115,12 +118,13 @@ class Episode:
         """Play up to the next decision, or to the end."""
         self.decision = None
         try:
-            step = self._steps.send(answer)
-            while isinstance(step, int):
-                self._note_round()
-                if self.rounds == self._rounds:
-                    return
-                step = next(self._steps)
+            with user_errors(f"schedule {self._policy.name}", anywhere=False):
+                step = self._steps.send(answer)
+                while isinstance(step, int):
+                    self._note_round()
+                    if self.rounds == self._rounds:
+                        return
+                    step = next(self._steps)
         except StopIteration:
             return
         self.decision = step
@@ -130,6 +134,8 @@ class Episode:
         size, slot = self._scheduler.group_size, self._drive.record.broadcasts[-1][0]
         before = self._changes[-1][1] if self._changes else self.scenario.group_size
         if size != before:
+            slot = max(1, slot)  # where changes begin; a round without updates may end before
+            self._changes = [change for change in self._changes if change[0] != slot]
             self._changes.append((slot, size))
 
     @property

@@ -131,7 +131,8 @@ class Oort(LearnedParticipants):
     mean of squared losses of samples, and t is the uplink's typical slots.
 
     Attributes:
-        oort_exploration: Share of the participants that is explored at first; it falls by 2 % each round.
+        oort_exploration: Share of the participants that is explored at first; it falls by 2 % each round,
+            to 0.2 at the least.
         oort_slots: Slots of an uplink, T, beyond which the utility falls.
         oort_penalty: Exponent alpha of the penalty for longer uplinks.
     """
@@ -179,6 +180,7 @@ class ShrinkWhenStalled(Value):
         stall_factor: What the group size is multiplied with, if the mean loss has not fallen; rounded up.
     """
 
+    sees_losses: ClassVar[bool] = True
     stall_rounds: Annotated[int, Range(least=1, most=500)] = 20
     stall_factor: Annotated[float, Range(above=0.0, below=1.0)] = 0.5
 

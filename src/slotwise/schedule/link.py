@@ -121,7 +121,7 @@ class BlockLink(Link, Protocol):
 class GroupLink(Link, Protocol):
     """A link that sees who sends together: devices send in groups, which begin in the same slot.
 
-    A group are those that the selection chooses among the updates that wait when nobody sends: as many as
+    When no uplink is under way, the selection chooses a group among the updates that wait: as many as
     ``most_senders`` and the round permit. With an attribute ``pairing``, a `slotwise.schedule.Pairing`, that
     chooses all but the first. The next group begins when all uplinks of this one have ended. `uplink` is
     never asked.

@@ -121,7 +121,7 @@ def queue(state: Any, devices: Any, ready: Any, n: int, turn: int) -> None:
 
 @njit(cache=True)
 def last_turn(state: Any, devices: Any) -> int:
-    """Return the largest turn of all that wait for the channel; −1 if nobody does."""
+    """Return the largest turn of all that wait for the channel; −1 if none does."""
     last = state[LAST]
     if last < 0 and state[READY] > 0:  # it is not known any more
         for n in range(len(devices)):
@@ -145,7 +145,7 @@ def get_ready(state: Any, devices: Any, pending: Any, ready: Any) -> None:
 
 @njit(cache=True)
 def next_sender(state: Any, devices: Any, ready: Any) -> int:
-    """Remove and return the device whose turn comes first; `NOBODY` if nobody waits."""
+    """Remove and return the device whose turn comes first; `NOBODY` if no device waits."""
     while state[READY] > 0:
         turn, n = ready[0, 0], ready[1, 0]
         drop_first(ready, state[READY])
@@ -244,9 +244,9 @@ def play_round(
     joins: int,
     waits: bool,
 ) -> int:
-    """Play uplinks until round ``k`` is full or nobody can add an update, and return why it ends.
+    """Play uplinks until round ``k`` is full or no device can add an update, and return why it ends.
 
-    ``waits`` is True if the round could not end in this slot, because nobody would receive the next model.
+    ``waits`` is True if the round could not end in this slot, because no device would receive the next model.
     """
     while True:
         get_ready(state, devices, pending, ready)

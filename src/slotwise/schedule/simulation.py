@@ -102,7 +102,7 @@ def timeline_of(
     """
     scenario.check_horizon(rounds)
     refuse_agents(policy)
-    _refuse_unseen_channel(policy, link)
+    refuse_unseen_channel(policy, link)
     refuse_too_many_blocks(scenario, rounds, link)
     simulator = Simulator.EVENTS if event_by_event else simulator_of(scenario, policy, fleet, link)
     with user_errors(f"schedule {policy.name}", anywhere=False):
@@ -186,7 +186,7 @@ def scheduler_for(
     if devices.windows is not None:
         raise InputError("windows", "given", "omitted: on a network, a device is in reach or absent")
     refuse_agents(chosen)
-    _refuse_unseen_channel(chosen, channel)
+    refuse_unseen_channel(chosen, channel)
     return Scheduler(
         scenario.group_size,
         planned_delivery(chosen, scenario, devices, channel, None),
@@ -236,7 +236,7 @@ def refuse_agents(policy: Policy) -> None:
         raise InputError(*name_of_agent(policy, kind), allowed)
 
 
-def _refuse_unseen_channel(policy: Policy, link: Link) -> None:
+def refuse_unseen_channel(policy: Policy, link: Link) -> None:
     """Raise an InputError if devices are chosen by their channel and the link has none."""
     participation = getattr(policy, "participation", None)
     for name, chosen in (("selection", policy.selection), ("participation", participation)):

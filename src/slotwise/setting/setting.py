@@ -67,6 +67,7 @@ from slotwise.schedule import (
 )
 from slotwise.schedule.checked_link import own_link
 from slotwise.schedule.coverage import Coverage
+from slotwise.schedule.learned import UpdateNorm
 from slotwise.schedule.link import Link
 from slotwise.schedule.selections import SELECTION, shortest_uplink
 from slotwise.setting.shorthands import Cpu, SamplesPerSlot, refuse_other_slot_ms
@@ -115,6 +116,7 @@ class Setting(Value):
         elif fleet.windows is not None:
             fleet.windows.refuse_unfit((), 0, known=False)
         self._check_link()
+        self._check_participants()
         self._check_access(fleet)
 
     def without_effect(self) -> dict[str, str]:
@@ -170,6 +172,15 @@ class Setting(Value):
         if isinstance(self.link, RadioOptions) and self.link.needs_slot:
             refuse_other_slot_ms(self.slot_ms, self.link.slot_ms)
         self._refuse_idle(self.without_effect())
+
+    def _check_participants(self) -> None:
+        """Refuse participants chosen by their channels where all channels are equal."""
+        chosen, devices = getattr(self.policy, "participation", None), self.channel.devices
+        if not isinstance(self.link, FixedSlots) or not isinstance(chosen, UpdateNorm):
+            return
+        if chosen.norm_candidates < devices:
+            equal = f"at least {devices}, or used with a radio link: without one all channels are equal"
+            raise InputError("norm_candidates", chosen.norm_candidates, equal)
 
     def _check_access(self, fleet: Fleet) -> None:
         """Refuse what groups of devices, and uplinks beside a broadcast, are not simulated with."""

@@ -143,7 +143,7 @@ class SlotRun:
         return overlay_chart(self.plan, uses, Window(first, end), crosses)
 
     def write(self, path: Path | str) -> None:
-        """Write the record as JSON: which slots were used, by whom, and what became of it."""
+        """Write the record as JSON: the slots that were used, the device of each, and what became of it."""
         write_document(Path(path), self.as_dict())
 
 

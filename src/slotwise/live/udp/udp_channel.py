@@ -149,7 +149,7 @@ class UdpChannel:
             self._take_welcome(datagram, now)
 
     def unreachable(self) -> None:
-        """Note that nobody listens at the server's address."""
+        """Note that the server's address is not listening."""
         if self._session is not None and self._now() - self._session.heard > SURELY_SILENT:
             self._lose()
 
