@@ -85,7 +85,9 @@ def test_planned_slots_that_cannot_be_are_refused(name: str, slots: Any) -> None
     [
         OwnLink(uplink=3),
         OwnLink(uplink=(3, nan)),
-        OwnLink(uplink=(3, False, 1)),
+        OwnLink(uplink=(3, False, 2.0)),
+        OwnLink(uplink=(3, False, 0)),
+        OwnLink(uplink=(3, False, 0.5, 1)),
         OwnLink(snr=np.zeros(3)),
         OwnLink(snr=np.full(4, nan)),
         OwnLink(snr=[0.0] * 4),
