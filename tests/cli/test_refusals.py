@@ -26,6 +26,7 @@ REFUSED = [
     ("plan --devices 100 extra", "extra"),
     ("plan --deadline 51", "--deadline 51: must be at least 52, the slots of the shortest first round"),
     ("plan --samples-per-slot 6.4 --compute-slots 50", "--samples-per-slot"),
+    ("plan --group-rule shrink-when-stalled", "--group-rule shrink-when-stalled: must be used with train"),
     ("plan --mean-present 5", "--mean-away is missing; it must be given together with --mean-present"),
     ("plan --local-steps 5", "--local-steps 5"),
     ("plan --slot-seconds 3", "--slot-seconds 3.0: must be omitted without power_computing"),

@@ -124,3 +124,23 @@ def test_what_cannot_be_decided_is_refused(arguments: dict[str, Any], parameter:
 def test_a_configuration_is_accepted_as_it_is() -> None:
     config = RunConfig.from_options({**TINY, "schedule": "async"})
     assert make(config=config).config is config
+
+
+def test_updates_over_the_air_are_noisy_here_too() -> None:
+    config = {
+        **TINY,
+        "group_size": 3,
+        "radio_link": "rate-adaptive",
+        "access": "over-the-air",
+        "air_snr_db": -10.0,
+    }
+    with pytest.raises(InputError, match="over the air only a sum"):
+        make(config={**config, "aggregation": "median"}).reset(seed=0)
+    env = make(config=config)
+    play(env, 0)
+    episode, radio = env.episode, env._radio  # with the seed of the episode
+    how = {"workers": 1, "evaluate_every": 1_000}
+    noisy = train(episode.timeline, env._task, radio=radio, **how).model
+    plain = train(episode.timeline, env._task, **how).model
+    assert (env.history.model == noisy).all()
+    assert (noisy != plain).any()

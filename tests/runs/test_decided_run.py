@@ -129,3 +129,24 @@ def test_the_schedule_is_refused_where_nothing_is_trained() -> None:
     with pytest.raises(InputError, match="nothing is learned here"):
         config.simulate()
     assert np.any(config.without_learning().simulate().device)
+
+
+def test_a_decision_that_fails_at_once_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_rule.py").write_text("def boom(decision, learning):\n    raise ValueError('boom')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = {"devices": 4, "group_size": 2, "compute_slots": 3, "deadline": 60, "network": "logistic"}
+    config = RunConfig.from_options({**options, "samples_per_device": 8, "group_rule": "failing_rule:boom"})
+    with pytest.raises(UserError, match="group_rule failing_rule:boom: ValueError: boom"):
+        run(config, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_update_norms_need_channels_that_differ_or_all_devices() -> None:
+    options = {"devices": 30, "group_size": 2, "schedule": "sync", "participation": "update-norm"}
+    with pytest.raises(InputError) as caught:
+        RunConfig.from_options(options)
+    assert caught.value.parameter == "norm_candidates"
+    RunConfig.from_options({**options, "norm_candidates": 30})
+    RunConfig.from_options({**options, "radio_link": "rate-adaptive"})
