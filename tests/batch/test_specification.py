@@ -296,6 +296,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples/sweep"
         ("two-classes", 15),
         ("bits-or-rounds", 9),
         ("lossy-link", 9),
+        ("access", 15),
+        ("compressors", 12),
     ],
 )
 def test_the_examples_can_be_read(name: str, points: int) -> None:
