@@ -10,10 +10,11 @@ from slotwise.batch.executors import SerialExecutor
 from slotwise.learning import Point
 from slotwise.paper import tuned
 from slotwise.paper.histories import Histories, Key
-from slotwise.paper.tuned import METHODS, Choice, Loss, Method, Trial, choose, judging, needed, step_size
+from slotwise.paper.tuned import Choice, Loss, Trial, choose, judging, needed, step_size
+from slotwise.paper.tuned_cases import METHODS, PARTS, Method, chosen_methods
 from slotwise.paper.tuned_runs import tune
 
-METHOD = METHODS[1]
+METHOD = next(method for method in METHODS if method.name == "idfl S=10")
 
 
 def valley(pilot: float, full: float, trained: set[Trial]) -> Loss:
@@ -74,7 +75,7 @@ def test_pilots_come_first_and_methods_between_the_schedules_last() -> None:
         return None if trial.method != METHOD else abs(trial.power - 5) if trial.deadline == 10_000 else None
 
     trials = needed(METHODS, loss)
-    stages = [(trial.method in tuned.METHODS_BETWEEN, trial.deadline) for trial in trials]
+    stages = [(trial.method.part == "delays", trial.deadline) for trial in trials]
     assert stages == sorted(stages)
     assert {trial.method for trial in trials} == set(METHODS)
 
@@ -93,9 +94,26 @@ def test_the_smaller_of_two_equal_steps_is_chosen() -> None:
     assert found == Choice(1)
 
 
+def test_parts_and_group_sizes_come_in_the_order_that_was_asked_for() -> None:
+    chosen = chosen_methods(("delays", "schedules"), (1, 5))
+    order = [(method.part, method.group_size) for method in chosen]
+    assert list(dict.fromkeys(order)) == [("delays", 1), ("delays", 5), ("schedules", 1), ("schedules", 5)]
+    assert [method.family for method in chosen_methods(None, (50,))] == ["sync", "async"]
+    assert chosen_methods() == METHODS
+    trials = needed(chosen_methods(("schedules",), (10, 5)), lambda trial: abs(trial.power - 5.0))
+    assert trials == ()
+    first = needed(chosen_methods(("schedules",), (10, 5)), lambda _: None)
+    assert [trial.method.group_size for trial in first] == sorted(
+        (trial.method.group_size for trial in first), reverse=True
+    )
+
+
 def test_methods_have_distinct_names_and_the_staleness_of_their_timelines() -> None:
-    assert len({method.name for method in METHODS}) == len(METHODS)
-    for method in METHODS:
+    methods = [method for own in PARTS.values() for method in own]
+    assert len({method.name for method in methods}) == len(methods)
+    for method in methods:
+        assert Trial(method, 4, 0, 5_000).run().config.options()["group_size"] == method.group_size
+    for method in (*METHODS, *PARTS["fast-devices"]):
         timeline = Trial(method, 4, 0, 5_000).run().config.simulate()
         assert timeline.max_staleness() == method.staleness
 

@@ -8,7 +8,8 @@ import pytest
 from slotwise.learning import Point
 from slotwise.paper import tuned, tuned_page
 from slotwise.paper.histories import Histories
-from slotwise.paper.tuned import METHODS, Trial, needed
+from slotwise.paper.tuned import Trial, needed
+from slotwise.paper.tuned_cases import METHODS, PARTS
 from slotwise.paper.tuned_page import page_text, publish, write_page
 from slotwise.paper.tuned_results import TunedMethod, tuned_methods
 
@@ -102,7 +103,8 @@ def test_the_factors_of_the_best_steps_are_those_of_the_formulas(tmp_path: Path)
 def test_the_page_links_the_figures_that_were_drawn(tmp_path: Path, stages: int) -> None:
     trained(tmp_path / "histories", stages)
     page = write_page(tmp_path, Histories(tmp_path / "histories"))
-    names = {0: set(), 1: {"steps", "staleness"}, 3: {"steps", "staleness", "judged"}}[stages]
+    pilots = {"steps", "staleness", "map"}
+    names = {0: set(), 1: pilots, 3: pilots | {"judged"}}[stages]
     assert {path.stem for path in (tmp_path / "figures").iterdir()} == names
     text = page.read_text(encoding="utf-8")
     assert all(f"(figures/{name}.png)" in text for name in names)
@@ -127,3 +129,20 @@ def test_curves_that_were_trained_before_are_read_and_not_written(tmp_path: Path
     histories.add(missing[0], saved(missing[0]))  # type: ignore[arg-type]
     assert len(list((tmp_path / "new").iterdir())) == 1
     assert missing[0] not in needed(METHODS_OF_TEN, Histories(tmp_path / "new", tmp_path / "earlier").loss)
+
+
+def test_waiting_is_compared_with_sending_at_each_group_size(tmp_path: Path) -> None:
+    shown = rows(page_text(trained(tmp_path, 1), {}), "When waiting beats sending")
+    assert shown[2] == ["10", "16.3", "0.4 (2.00)", "**0.2 (1.00)**", "0.3 (1.50)", "pilots"]
+    judged = rows(page_text(trained(tmp_path, 3), {}), "When waiting beats sending")
+    assert judged[2] == ["10", "81.9", "0.31 (2.82)", "**0.11 (1.00)**", "0.21 (1.91)", "judged"]
+
+
+def test_further_parts_have_sections_once_they_are_trained(tmp_path: Path) -> None:
+    method = next(one for one in PARTS["iid"] if (one.family, one.group_size) == ("idfl", 10))
+    histories = Histories(tmp_path)
+    for trial in needed((method,), histories.loss):
+        histories.add(trial, saved(trial))  # type: ignore[arg-type]
+    text = write_page(tmp_path / "page", histories).read_text(encoding="utf-8")
+    assert rows(text, "Further case: iid")[2][:2] == [str(method.group_size), "idfl"]
+    assert "Further case: remedies" not in text

@@ -133,6 +133,22 @@ SETTINGS = (
     ),
     WORKERS,
 )
+TUNED_STUDY = panel("Tuned study")
+TUNED_SETTINGS = (
+    Flag(
+        "group_sizes",
+        tuple[int, ...],
+        "Group sizes to train, in this order. Default: 5, 10, 1, 50, 25, 100. (tuned)",
+        TUNED_STUDY,
+    ),
+    Flag(
+        "parts",
+        tuple[str, ...],
+        "Parts to train: schedules (sync, idfl, async), delays (in between), remedies (other rules of the "
+        "server), iid (IID data), fast-devices (2 compute slots). Default: schedules,delays. (tuned)",
+        TUNED_STUDY,
+    ),
+)
 NAMES = Parameter(
     help="all, a study (mnist, mnist-model-average, cifar10, cifar10-iid, readings, remedies, …) or single "
     "experiments (async-mnist, tradeoff, …); or tuned, alone: every method with its best step. Default: all."
@@ -145,7 +161,7 @@ QUICK = Parameter(
 REPORT_OUT = output("Folder of runs/, figures/ and report.html; created, or resumed.", show_default=True)
 
 
-@command(*SETTINGS, *power_flags())
+@command(*SETTINGS, *TUNED_SETTINGS, *power_flags())
 def reproduce(
     options: dict[str, Any],
     *names: Annotated[str, NAMES],
@@ -165,6 +181,9 @@ def reproduce(
 
     if TUNED in names:
         return _tuned(names, {"quick": quick, **options}, out, quiet=quiet)
+    for flag in TUNED_SETTINGS:
+        if (value := options.pop(flag.name, None)) is not None:
+            raise NoEffectError(flag.name, ",".join(map(str, value)), f"for all but {TUNED}")
     powers = take_powers(options)
     try:
         with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
@@ -180,16 +199,19 @@ def reproduce(
 
 def _tuned(names: Sequence[str], options: Mapping[str, Any], out: Path, *, quiet: bool) -> int:
     """Train what is missing of the tuned study and write its page; its seeds and slots are fixed."""
+    from slotwise.paper.tuned_cases import chosen_methods  # noqa: PLC0415
     from slotwise.paper.tuned_page import write_page  # noqa: PLC0415
     from slotwise.paper.tuned_runs import tune  # noqa: PLC0415
 
     if len(names) > 1:
         raise UserError(f"{TUNED} is a study of its own; give its name alone")
+    own = {WORKERS.name, *(flag.name for flag in TUNED_SETTINGS)}
     for name, value in options.items():
-        if name != WORKERS.name and value is not False:
+        if name not in own and value is not False:
             raise NoEffectError(name, value, f"for {TUNED}, whose seeds and slots are fixed")
+    methods = chosen_methods(*(options.get(name) for name in ("parts", "group_sizes")))
     with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
-        done = tune(out, workers=options.get(WORKERS.name), observer=progress)
+        done = tune(out, methods, workers=options.get(WORKERS.name), observer=progress)
     page = write_page(done.path, done.histories)
     return _ended(done.failures, f"page: {page}", stopped=stop.requested)
 

@@ -18,13 +18,11 @@ async S=5 ended at a step with a loss of 2.1, with which it does not learn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
 from math import floor, log2, pi, sin
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from slotwise.batch.job import Run, as_trained, free_delay
+from slotwise.batch.job import Run, as_trained
+from slotwise.paper.tuned_cases import Method
 from slotwise.runs import RunConfig
 
 FIRST_STEP = 0.0005
@@ -40,38 +38,6 @@ JUDGING_SEEDS = (0, 1, 2)
 
 Loss = Callable[["Trial"], float | None]
 """The final training loss of a trial; None if it has not been trained yet, infinite if it diverged."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method that is compared: a schedule with a group size, and what else is not the paper's case.
-
-    Attributes:
-        name: Name in tables, figures and files.
-        family: Methods that differ only in the group size, as in "idfl".
-        group_size: S.
-        others: Further options, as pairs.
-    """
-
-    name: str
-    family: str
-    group_size: int
-    others: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Options of a run with this method."""
-        return {"group_size": self.group_size, **dict(self.others)}
-
-    @cached_property
-    def staleness(self) -> int:
-        """Rounds between the model that an update was computed from and the one it is applied to."""
-        config = RunConfig.from_options(self.options)
-        if config.schedule == "sync":
-            return 0
-        delay = config.options().get("delay", 0)
-        known = free_delay(config.channel) if delay == "auto" else delay
-        return config.channel.groups - 1 - int(known)
 
 
 class Trial(NamedTuple):
@@ -96,41 +62,13 @@ class Trial(NamedTuple):
         """Return the run that trains it."""
         interval = PILOT_INTERVAL if self.deadline == PILOT_DEADLINE else INTERVAL
         own = {"learning_rate": self.step, "seed": self.seed, "deadline": self.deadline}
-        config = RunConfig.from_options({**self.method.options, **own, "evaluate_every": interval})
+        config = RunConfig.from_options({"evaluate_every": interval, **self.method.options, **own})
         return Run(self.name, as_trained(config))
 
 
 def step_size(power: int) -> float:
     """Return the step size of a power of two."""
     return FIRST_STEP * 2.0**power
-
-
-def between_schedules(group_size: int, staleness: Iterable[int], devices: int = 100) -> Iterator[Method]:
-    """Yield a method for each staleness: devices wait for a later model by as many rounds as that needs."""
-    for rounds in staleness:
-        delay = -(-devices // group_size) - 1 - rounds
-        others = (("schedule", "idfl"), ("delay", delay))
-        yield Method(f"d={rounds} S={group_size}", f"d={rounds}", group_size, others)
-
-
-def _schedules(schedules: Iterable[str], group_sizes: Iterable[int]) -> Iterator[Method]:
-    for size, schedule in product(group_sizes, schedules):
-        yield Method(f"{schedule} S={size}", schedule, size, (("schedule", schedule),))
-
-
-# In the order of training. At S=50 no delay is free, so idfl is async; at S=100 both are sync.
-MAIN_METHODS: tuple[Method, ...] = (
-    *_schedules(("sync", "idfl", "async"), (10, 5)),
-    *_schedules(("sync", "async"), (50,)),
-    *_schedules(("sync", "idfl", "async"), (25, 1)),
-    *_schedules(("sync",), (100,)),
-)
-METHODS_BETWEEN: tuple[Method, ...] = (
-    *between_schedules(10, (1, 3, 7)),
-    *between_schedules(5, (2, 5, 14)),
-    *between_schedules(1, (5, 12, 50)),
-)
-METHODS = MAIN_METHODS + METHODS_BETWEEN
 
 
 def first_guess(method: Method) -> int:
@@ -203,10 +141,11 @@ def choose(method: Method, loss: Loss) -> Choice:
 def needed(methods: Sequence[Method], loss: Loss) -> tuple[Trial, ...]:
     """Return the trials to train next, in order; none if every method has been judged.
 
-    Pilots come first, and methods between the schedules after all others.
+    Parts come in the order of their first methods; in each the pilots first, then group size by group size.
     """
+    places = {part: place for place, part in enumerate(dict.fromkeys(method.part for method in methods))}
     trials = [trial for method in methods for trial in _needed(method, loss)]
-    return tuple(sorted(trials, key=lambda trial: (trial.method in METHODS_BETWEEN, trial.deadline)))
+    return tuple(sorted(trials, key=lambda trial: (places[trial.method.part], trial.deadline)))
 
 
 def _needed(method: Method, loss: Loss) -> Iterable[Trial]:

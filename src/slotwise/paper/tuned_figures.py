@@ -15,7 +15,8 @@ from matplotlib.ticker import LogLocator
 from slotwise.base.files import write_atomically
 from slotwise.paper.histories import TrainedCurve
 from slotwise.paper.tuned import DEADLINE, GUESS_WITHOUT_STALENESS, PILOT_DEADLINE, step_size
-from slotwise.paper.tuned_results import TunedMethod, by_group_size, sine, with_pilots
+from slotwise.paper.tuned_results import TunedMethod, by_group_size, number, sine, with_pilots
+from slotwise.paper.tuned_rules import case_of
 from slotwise.report.colours import BLACK, PINK, SCHEDULE_COLOURS, Colour, size_colour
 from slotwise.report.figure_style import StyledFigure, figure_file
 
@@ -27,7 +28,12 @@ Statistic = Callable[[TrainedCurve], float]
 
 def draw_figures(folder: Path, methods: Sequence[TunedMethod]) -> tuple[str, ...]:
     """Draw the figures that there are runs for, as PNG and PDF; return their names."""
-    figures = {"steps": _steps(methods), "staleness": _staleness(methods), "judged": _judged(methods)}
+    figures = {
+        "steps": _steps(methods),
+        "staleness": _staleness(methods),
+        "map": _map(methods),
+        "judged": _judged(methods),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {name: figure for name, figure in figures.items() if figure is not None}
     for name, figure in drawn.items():
@@ -95,6 +101,34 @@ def _staleness(methods: Sequence[TunedMethod]) -> StyledFigure | None:
     )
     _log_axes(axes)
     axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _map(methods: Sequence[TunedMethod]) -> StyledFigure | None:
+    """Return the loss of each method at its best step, by group size and staleness."""
+    known = [(one, case_of(one, is_judged=bool(one.judged))) for one in with_pilots(methods)]
+    if len(known) < 2:
+        return None
+    figure, (axes,) = _figure(1, width=5.2)
+    sizes = sorted({case.size for _, case in known})
+    places = [sizes.index(case.size) for _, case in known]
+    ages = [case.staleness + 1 for _, case in known]
+    losses = [case.loss for _, case in known]
+    lines = [_colour(one).light for one, _ in known]
+    dots = axes.scatter(places, ages, c=losses, norm="log", cmap="viridis_r", s=150, edgecolors=lines, lw=1.8)
+    for place, age, loss in zip(places, ages, losses, strict=True):
+        axes.annotate(number(loss), (place + 0.16, age), va="center", fontsize="x-small")
+    axes.set(yscale="log", xlabel="group size S", ylabel="d + 1, with d the staleness in rounds")
+    axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    axes.set(ylim=(0.6, 220), xlim=(-0.5, len(sizes) - 0.2))
+    axes.yaxis.set_major_formatter("{x:g}")
+    handles = [
+        Line2D([], [], ls="", marker="o", mfc="white", mec=look.light, mew=1.8, label=name)
+        for name, look in SCHEDULE_COLOURS.items()
+    ]
+    axes.legend(handles=handles, frameon=False, fontsize="small")
+    bar = figure.colorbar(dots, label="final training loss", format="{x:g}", ticks=LogLocator(subs=(1, 2, 5)))
+    bar.minorticks_off()
     return figure
 
 

@@ -7,22 +7,45 @@ from itertools import chain
 from statistics import fmean
 
 from slotwise.paper.criteria import COLLAPSED
+from slotwise.paper.tuned import DEADLINE, PILOT_DEADLINE
+from slotwise.paper.tuned_advice import advice_lines
 from slotwise.paper.tuned_results import (
     TunedMethod,
     by_group_size,
     number,
-    sine,
-    spread,
     step_text,
     with_pilots,
 )
-from slotwise.report.number_text import counted
+from slotwise.paper.tuned_rules import Case, case_of
+from slotwise.report.colours import SCHEDULE_COLOURS
 
 
 def findings(methods: Sequence[TunedMethod]) -> Iterator[str]:
     """Yield what the runs so far say, as a list."""
-    lines = chain(_judged_winners(methods), _pilot_winners(methods), _collapse(methods), _predictors(methods))
+    lines = chain(
+        _overall(methods),
+        _judged_winners(methods),
+        _pilot_winners(methods),
+        _collapse(methods),
+        advice_lines(methods),
+    )
     yield "\n".join(f"- {line}" for line in lines) or "None yet."
+
+
+def _overall(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield each schedule at its best group size: of judged runs if all have some, else of pilots."""
+    known = [one for one in with_pilots(methods) if one.schedule in SCHEDULE_COLOURS]
+    names = {one.schedule for one in known}
+    judged = [one for one in known if one.judged]
+    is_judged = len(names) > 1 and {one.schedule for one in judged} == names
+    best: dict[str, Case] = {}
+    for one in judged if is_judged else known:
+        case = case_of(one, is_judged=is_judged)
+        best[one.schedule] = min(best.get(one.schedule, case), case, key=lambda other: other.loss)
+    if len(best) > 1:
+        losses = ", ".join(f"{name} {number(case.loss)} (S={case.size})" for name, case in best.items())
+        runs = "Judged runs" if is_judged else f"Pilots (one seed, {PILOT_DEADLINE:,} of {DEADLINE:,} slots)"
+        yield f"{runs}, each schedule at its best S and step: {losses}."
 
 
 def _judged_winners(methods: Sequence[TunedMethod]) -> Iterator[str]:
@@ -58,17 +81,3 @@ def _collapse(methods: Sequence[TunedMethod]) -> Iterator[str]:
             step, accuracy = step_text(one.pilot_power), f"{curve.final_accuracy:.1%}"
             collapsed = f"{one.method.name}, which collapses with the step 0.01"
             yield f"{collapsed}, {learns} with {step}: {accuracy} (pilot)."
-
-
-def _predictors(methods: Sequence[TunedMethod]) -> Iterator[str]:
-    """Yield how well sine and 1/d predict the best steps of stale methods, at each group size."""
-    for size, own in by_group_size(with_pilots(methods)).items():
-        stale = [one for one in own if one.method.staleness]
-        if len(stale) > 1:
-            by_sine = spread([one.best_step / sine(one.method.staleness) for one in stale])
-            by_age = spread([one.best_step * one.method.staleness for one in stale])
-            yield (
-                f"S={size}, best step of the pilots over the sine of the formula: within a factor of "
-                f"{by_sine:.2f}; times d: {by_age:.2f} ({counted(len(stale), 'method')} with d > 0; the grid "
-                "has a factor of 2)."
-            )

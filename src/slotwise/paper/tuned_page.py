@@ -19,18 +19,20 @@ from slotwise.paper.tuned import (
     FEWEST_POWER,
     JUDGING_SEEDS,
     LEARNS,
-    METHODS,
     MOST_POWER,
     PILOT_DEADLINE,
     TUNING_SEED,
 )
+from slotwise.paper.tuned_advice import rules_part, staleness_part, waiting_part
+from slotwise.paper.tuned_cases import PARTS, USUAL_PARTS
 from slotwise.paper.tuned_figures import draw_figures
 from slotwise.paper.tuned_findings import findings
 from slotwise.paper.tuned_results import (
     TunedMethod,
     by_group_size,
+    markdown_table,
+    names,
     number,
-    sine,
     step_text,
     tuned_methods,
     with_pilots,
@@ -44,10 +46,17 @@ FIGURES = "results/tuned"  # folder of the figures of the documentation
 ACCURACIES = (0.90, 0.95, 0.97)
 TITLE = "Tuned: every schedule with its best step"
 QUESTION = f"""\
-The paper gives every schedule and group size the same step, 0.01. Does intentional delay (idfl) still win
-when each method has the step that suits it best, and how does synchronous FL do then, with S < N devices
-a round, which take turns? This is our own study, on the paper's MNIST case: 100 devices with one label
-each, 50 compute slots, averaged updates, {DEADLINE:,} slots."""
+The paper gives every schedule and group size the same step, 0.01. But the older an update is, the shorter the
+step must be, so the best group size partly says which one suits 0.01. Does intentional delay still win when
+each method has the step that suits it best, and how does synchronous FL do then with S < N devices a round,
+which the paper never plots? This is our own study, on the paper's MNIST case: 100 devices with one label
+each, 50 compute slots, averaged updates, {DEADLINE:,} slots.
+
+| schedule | the devices of a round | staleness d of their updates, in rounds |
+|---|---|---|
+| sync | compute while the channel is unused, then send; groups take turns | 0 |
+| idfl | start from the freshest model that costs no slot (the paper's Algorithm 2) | d* = ⌈50/(S+1)⌉ |
+| async | start as soon as they have sent (Algorithm 1) | G − 1 = N/S − 1 |"""
 RULE = f"""\
 The rule was fixed before the results. Steps are 0.0005·2^k. For each method:
 
@@ -74,7 +83,13 @@ model at its best step."""
 REPEAT = """\
 ```console
 $ slotwise reproduce tuned --out runs/tuned
+$ slotwise reproduce tuned --group-sizes 5,1 --out runs/tuned     # these first; the others later
+$ slotwise reproduce tuned --parts iid --out runs/tuned           # further cases by the same rule
 ```
+
+Further parts are `remedies` (averaged models, FedAsync, FedBuff, steps/d, momentum of the server, rules with
+memory), `iid` (IID data) and `fast-devices` (2 compute slots in place of 50); they get sections here once
+they are trained.
 
 Curves that the package contains are not trained again; all others are, and `Ctrl-C` loses at most a few
 seconds of work. With nothing left to train, the page and its figures are written in seconds. A run of
@@ -86,7 +101,8 @@ def write_page(path: Path, histories: Histories) -> Path:
     methods = tuned_methods(histories)
     names = draw_figures(path / "figures", methods)
     page = path / "tuned.md"
-    write_atomically(page, page_text(methods, {name: f"figures/{name}.png" for name in names}))
+    paths = {name: f"figures/{name}.png" for name in names}
+    write_atomically(page, page_text(methods, paths, further=further_parts(histories)))
     return page
 
 
@@ -94,18 +110,23 @@ def publish(docs: Path, trained: Path | None = None) -> None:
     """Add the curves of a folder to the package, if one is given, and write the page of the documentation."""
     histories = Histories(TRAINED)
     if trained is not None:
-        histories.add_all(Histories(trained / "histories"), [method.name for method in METHODS])
-    methods, figures = tuned_methods(histories), docs / FIGURES
-    write_atomically(docs / "tuned.md", docs_text(methods, draw_figures(figures, methods)))
+        all_names = [method.name for own in PARTS.values() for method in own]
+        histories.add_all(Histories(trained / "histories"), all_names)
+    drawn = draw_figures(docs / FIGURES, tuned_methods(histories))
+    write_atomically(docs / "tuned.md", docs_text(histories, drawn))
 
 
-def docs_text(methods: Sequence[TunedMethod], drawn: Iterable[str]) -> str:
+def docs_text(histories: Histories, drawn: Iterable[str]) -> str:
     """Return the page of the documentation, with the figures that have been drawn."""
-    return page_text(methods, {name: f"{FIGURES}/{name}.png" for name in drawn}, FORMULA)
+    paths = {name: f"{FIGURES}/{name}.png" for name in drawn}
+    return page_text(tuned_methods(histories), paths, FORMULA, further_parts(histories))
 
 
 def page_text(
-    methods: Sequence[TunedMethod], figures: Mapping[str, str], formula: str = "docs/model-average.md"
+    methods: Sequence[TunedMethod],
+    figures: Mapping[str, str],
+    formula: str = "docs/model-average.md",
+    further: Mapping[str, Sequence[TunedMethod]] | None = None,
 ) -> str:
     """Return the page as Markdown, as far as the study has been trained.
 
@@ -113,22 +134,39 @@ def page_text(
         methods: All methods, with what has been trained.
         figures: Paths of the figures that have been drawn, by name.
         formula: Where the formula of the stable step is derived, as text or link.
+        further: Methods of further parts, by their part.
     """
-    parts = [f"# {TITLE}", QUESTION, "## How far it is", *_progress(methods)]
-    parts += ["## Findings", *findings(methods)]
+    parts = [f"# {TITLE}", QUESTION, "## Findings", *findings(methods)]
+    parts += ["## How far it is", *_progress(methods)]
     parts += ["## Judged runs", *_judged_part(methods), *_picture(figures, "judged")]
-    parts += ["## Pilots", PILOTS, _table(_pilot_rows(methods)), *_picture(figures, "steps")]
+    parts += [*waiting_part(methods), *_picture(figures, "map")]
+    parts += ["## Pilots", PILOTS, markdown_table(_pilot_rows(methods)), *_picture(figures, "steps")]
     parts += [
         "Training losses of all pilots, by step; – was not tried, × diverged:",
-        _table(_step_rows(methods)),
+        markdown_table(_step_rows(methods)),
     ]
     parts += [
         "## Best step against staleness",
-        *_staleness_part(methods, formula),
+        *staleness_part(methods, formula),
         *_picture(figures, "staleness"),
     ]
+    parts += [*rules_part(methods), *_further_parts(further)]
     parts += ["## Rule", RULE, "## Repeat it", REPEAT]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def further_parts(histories: Histories) -> dict[str, tuple[TunedMethod, ...]]:
+    """Return the methods of the parts that are not trained by default, with what has been trained."""
+    return {part: tuned_methods(histories, own) for part, own in PARTS.items() if part not in USUAL_PARTS}
+
+
+def _further_parts(further: Mapping[str, Sequence[TunedMethod]] | None) -> Iterator[str]:
+    """Yield a section for each part of which the pilots of a method are finished."""
+    for part, methods in (further or {}).items():
+        if with_pilots(methods):
+            yield f"## Further case: {part}"
+            yield from _judged_part(methods)
+            yield markdown_table(_pilot_rows(methods))
 
 
 def _progress(methods: Sequence[TunedMethod]) -> Iterator[str]:
@@ -141,16 +179,17 @@ def _progress(methods: Sequence[TunedMethod]) -> Iterator[str]:
         )
     else:
         yield f"Complete: all {total} methods are judged."
-    yield _table(_progress_rows(methods))
+    yield markdown_table(_progress_rows(methods))
 
 
 def _progress_rows(methods: Sequence[TunedMethod]) -> Rows:
-    yield ("S", "judged", "pilots finished", "pilots not finished")
+    yield ("S", "judged", "pilots finished", "pilots not finished", "runs of full length left")
     for size, own in by_group_size(methods).items():
         judged = [one.schedule for one in own if one.judged]
         piloted = [one.schedule for one in with_pilots(own) if not one.judged]
         others = [one.schedule for one in own if one.pilot_power is None]
-        yield (str(size), *(", ".join(names) for names in (judged, piloted, others)))
+        left = str(sum(one.runs_left for one in own))
+        yield (str(size), *(", ".join(names) for names in (judged, piloted, others)), left)
 
 
 def _judged_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
@@ -159,7 +198,7 @@ def _judged_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
             "Means of three seeds that were not used for tuning, lowest and highest in brackets; slots to an "
             "accuracy: median of the seeds, – if a seed does not reach it."
         )
-        yield _table(_judged_rows(methods))
+        yield markdown_table(_judged_rows(methods))
     else:
         yield "None yet."
 
@@ -181,7 +220,7 @@ def _judged_rows(methods: Sequence[TunedMethod]) -> Rows:
             shown = f"{number(fmean(losses))} ({number(min(losses))} to {number(max(losses))})"
             percent = f"{fmean(accuracies):.1%} ({100 * min(accuracies):.1f} to {100 * max(accuracies):.1f})"
             slots = [_slots([curve.slots_to(wanted) for curve in one.judged]) for wanted in ACCURACIES]
-            yield (*_names(one), step_text(one.power), shown, percent, *slots)
+            yield (*names(one), step_text(one.power), shown, percent, *slots)
 
 
 def _slots(slots: Sequence[float]) -> str:
@@ -193,7 +232,7 @@ def _pilot_rows(methods: Sequence[TunedMethod]) -> Rows:
     for one in with_pilots(methods):
         curve, rounds = one.best_pilot, f"{one.rounds(PILOT_DEADLINE):,}"
         step = step_text(one.pilot_power) + _edge(one.pilot_power)
-        yield (*_names(one), rounds, step, number(curve.final_loss), f"{curve.final_accuracy:.1%}")
+        yield (*names(one), rounds, step, number(curve.final_loss), f"{curve.final_accuracy:.1%}")
 
 
 def _edge(power: int | None) -> str:
@@ -205,7 +244,7 @@ def _step_rows(methods: Sequence[TunedMethod]) -> Rows:
     powers = sorted({power for one in tried for power in one.pilots})
     yield ("S", "schedule", "d", *(step_text(power) for power in powers))
     for one in tried:
-        yield (*_names(one), *(_loss_at(one.pilots.get(power)) for power in powers))
+        yield (*names(one), *(_loss_at(one.pilots.get(power)) for power in powers))
 
 
 def _loss_at(curve: TrainedCurve | None) -> str:
@@ -214,43 +253,15 @@ def _loss_at(curve: TrainedCurve | None) -> str:
     return number(curve.final_loss) if isfinite(curve.final_loss) else "×"
 
 
-def _staleness_part(methods: Sequence[TunedMethod], formula: str) -> Iterator[str]:
-    yield (
-        "A quadratic with updates d rounds old is stable for steps below 2·sin(π/(2(2d+1))) over its "
-        f"curvature ({formula}). If that alone decides, step over sine is the "
-        "same for all d at one S, and the product of step and rounds, how far a run can go, hardly grows "
-        "with d:"
-    )
-    yield _table(_staleness_rows(methods))
-
-
-def _staleness_rows(methods: Sequence[TunedMethod]) -> Rows:
-    yield ("S", "schedule", "d", "best step (pilots)", "step / sine", "step · d", "step · rounds")
-    for one in with_pilots(methods):
-        step, age = one.best_step, one.method.staleness
-        travel = step * one.rounds(PILOT_DEADLINE)
-        products = (step / sine(age), step * age, travel)
-        yield (*_names(one), f"{step:g}", *(f"{product:.3g}" for product in products))
-
-
-def _names(one: TunedMethod) -> tuple[str, str, str]:
-    return str(one.method.group_size), one.schedule, str(one.method.staleness)
-
-
 def _picture(figures: Mapping[str, str], name: str) -> Iterator[str]:
     captions = {
         "judged": "Final training loss and test accuracy of the judged runs against the group size",
         "steps": "Training loss of the pilots against the step size, a panel for each group size",
+        "map": "Final training loss at the best step of each method, by group size and staleness",
         "staleness": "Best step against staleness, next to the sine of the formula",
     }
     if name in figures:
         yield f"![{captions[name]}]({figures[name]})"
-
-
-def _table(rows: Rows) -> str:
-    heading, *others = rows
-    lines = [heading, ["---"] * len(heading), *others]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines).replace(" --- ", "---")
 
 
 if __name__ == "__main__":

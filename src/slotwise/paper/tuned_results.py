@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import pi, sin
+from math import exp, log, pi, sin
+from statistics import fmean
 from typing import cast
 
 from slotwise.batch.job import schedule_summary
 from slotwise.paper.histories import Histories, TrainedCurve
 from slotwise.paper.tuned import (
     DEADLINE,
-    METHODS,
     PILOT_DEADLINE,
     TUNING_SEED,
-    Method,
     Trial,
     choose,
     choose_pilot,
     judging,
     step_size,
 )
+from slotwise.paper.tuned_cases import METHODS, Method
 from slotwise.report.number_text import loss_text
 
 DIGITS = ".3g"
@@ -131,6 +131,23 @@ def step_text(power: int | None) -> str:
     return "" if power is None else f"{step_size(power):g}"
 
 
+def names(one: TunedMethod) -> tuple[str, str, str]:
+    """Return group size, schedule and staleness of a method as cells of a table."""
+    return str(one.method.group_size), one.schedule, str(one.method.staleness)
+
+
 def number(loss: float) -> str:
     """Return a loss with the digits of the page."""
     return loss_text(loss, DIGITS)
+
+
+def geometric_mean(factors: Iterable[float]) -> float:
+    """Return the geometric mean of positive numbers."""
+    return exp(fmean(map(log, factors)))
+
+
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; the first row is its heading."""
+    heading, *others = rows
+    lines = [heading, ["---"] * len(heading), *others]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines).replace(" --- ", "---")

@@ -17,7 +17,8 @@ from slotwise.batch.executors import Executor, ProcessExecutor
 from slotwise.batch.job import Failure, Job, run_work
 from slotwise.batch.jobs import run_jobs
 from slotwise.paper.histories import Histories
-from slotwise.paper.tuned import METHODS, Method, Trial, needed
+from slotwise.paper.tuned import Trial, needed
+from slotwise.paper.tuned_cases import METHODS, Method
 from slotwise.runs.saved_run import SavedRun
 
 ENDED = ("finished", "diverged")

@@ -1,0 +1,177 @@
+"""Sections of the page of the tuned study that help to choose: waiting or sending, rules from the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import nan
+from statistics import median
+
+from slotwise.paper.tuned import PILOT_DEADLINE
+from slotwise.paper.tuned_results import (
+    TunedMethod,
+    by_group_size,
+    geometric_mean,
+    markdown_table,
+    names,
+    number,
+    sine,
+    spread,
+    with_pilots,
+)
+from slotwise.paper.tuned_rules import (
+    STEP_RULES,
+    Contest,
+    cases,
+    contests,
+    fitted_turns,
+    held_out,
+    schedule_regrets,
+    step_errors,
+    turns,
+)
+from slotwise.report.number_text import counted
+
+Rows = Iterator[Sequence[str]]
+WAITING = """\
+Losses at the best step of each method, and in brackets as a multiple of the lowest at that S. From left to
+right devices wait less: sync waits until the model is fresh, idfl for the freshest model that costs no slot,
+async for none. At S=50 no delay is free. "Turns" are the rounds in which each device takes part if
+synchronous FL has the same slots; few turns mean that there is much to gain from overlapping."""
+STEP_TEXT = """\
+Each rule has one constant c. It is fitted to the best steps of all group sizes but one and tested on that
+one, for each size in turn. The error is the factor between the predicted and the best step; the grid has a
+factor of 2, so 1.4 is as good as can be seen. The loss is that of the step of the grid nearest to the
+predicted one, if it was tried, over the lowest of its method."""
+SCHEDULE_TEXT = """\
+What a rule for the schedule costs: the loss of what it chooses over the lowest at that S. "Most rounds ·
+sine" is the reasoning from stability alone: the longest stable step times the rounds. "By turns" chooses
+idfl if each device has at most a number of turns under sync; the number is fitted on the other sizes."""
+CAUTION = """\
+The forms of these rules were chosen when the pilots had been seen, and only their constants are tested on
+held-out sizes. Judged runs, of other seeds and five times as long, take the place of the pilots as soon as
+there are any."""
+
+
+def waiting_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield the comparison of waiting with sending; nothing if it has no group size yet."""
+    if found := contests(methods):
+        yield "## When waiting beats sending"
+        yield WAITING
+        yield markdown_table(_waiting_rows(methods, found))
+
+
+def _waiting_rows(methods: Sequence[TunedMethod], found: Mapping[int, Contest]) -> Rows:
+    yield ("S", "turns", "sync", "idfl", "async", "runs")
+    for size in by_group_size(methods):
+        if size in found:
+            contest = found[size]
+            least = min(case.loss for case in contest.values())
+            runs = "judged" if next(iter(contest.values())).is_judged else "pilots"
+            cells = (_relative(contest, name, least) for name in ("sync", "idfl", "async"))
+            yield (str(size), f"{turns(contest):.3g}", *cells, runs)
+
+
+def _relative(contest: Contest, schedule: str, least: float) -> str:
+    if schedule not in contest:
+        return "–"
+    loss = contest[schedule].loss
+    text = f"{number(loss)} ({loss / least:.2f})"
+    return f"**{text}**" if loss == least else text
+
+
+def rules_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield the rules for step and schedule and their errors; nothing while there are too few cases."""
+    known, found = cases(methods), contests(methods)
+    if len(list(held_out(known))) > 1 and len(found) > 1:
+        yield "## Rules from the plan alone"
+        yield STEP_TEXT
+        yield markdown_table(_step_rows(methods))
+        yield SCHEDULE_TEXT
+        yield markdown_table(_schedule_rows(found))
+        yield f"{CAUTION} Fitted to all sizes, the limit is {fitted_turns(found.values()):.3g} turns."
+
+
+def _step_rows(methods: Sequence[TunedMethod]) -> Rows:
+    yield ("step", "c, fitted to all", "typical error", "largest", "loss, median", "loss, largest", "tried")
+    for error in step_errors(cases(methods)):
+        found = error.penalties or (nan,)
+        losses = (f"{statistic(found):.2f}" for statistic in (median, max))
+        errors = f"{error.constant:.2g}", f"{error.typical:.2f}", f"{error.largest:.1f}"
+        yield (error.rule, *errors, *losses, f"{len(error.penalties)} of {error.cases}")
+
+
+def _schedule_rows(found: Mapping[int, Contest]) -> Rows:
+    yield ("rule", *(f"S={size}" for size in found), "geometric mean")
+    for name, regrets in schedule_regrets(found).items():
+        mean = geometric_mean(regrets.values())
+        yield (name, *(f"{value:.2f}" for value in regrets.values()), f"{mean:.2f}")
+
+
+def advice_lines(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield what the rules come to, in a sentence each."""
+    known, found = cases(methods), contests(methods)
+    if len(list(held_out(known))) < 2 or len(found) < 2:
+        return
+    errors = {error.rule: error for error in step_errors(known)}
+    same, _, by_sine, _ = (errors[rule] for rule in STEP_RULES)
+    yield (
+        f"For the step, {by_sine.rule} with one constant for all S predicts the best steps of "
+        f"{counted(by_sine.cases, 'held-out case')} within a factor of {by_sine.typical:.2f} (geometric "
+        f"mean; at most {by_sine.largest:.1f}). One step for all, as in the paper, is off by "
+        f"{same.typical:.2f} (at most {same.largest:.0f})."
+    )
+    means = {name: geometric_mean(regrets.values()) for name, regrets in schedule_regrets(found).items()}
+    best = min(means, key=lambda name: means[name])
+    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    yield f"For the schedule, {best} costs least (loss over the lowest at that S: {listed})."
+
+
+def staleness_part(methods: Sequence[TunedMethod], formula: str) -> Iterator[str]:
+    """Yield the best steps of the pilots beside the formula of the stable step."""
+    yield (
+        "A quadratic with updates d rounds old is stable for steps below 2·sin(π/(2(2d+1))) over its "
+        f"curvature ({formula}). If that alone decides, step over sine is the "
+        "same for all d at one S, and the product of step and rounds, how far a run can go, hardly grows "
+        "with d:"
+    )
+    yield markdown_table(_staleness_rows(methods))
+    if lines := [*_travel(methods), *_predictors(methods)]:
+        yield "\n".join(f"- {line}" for line in lines)
+
+
+def _travel(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield at which group sizes each schedule goes furthest."""
+    furthest: dict[str, list[str]] = {}
+    for size, own in by_group_size(with_pilots(methods)).items():
+        if len(own) > 1:
+            best = max(own, key=lambda one: one.best_step * one.rounds(PILOT_DEADLINE))
+            furthest.setdefault(best.schedule, []).append(str(size))
+    if furthest:
+        sizes = "; ".join(f"{name} at S={', '.join(found)}" for name, found in furthest.items())
+        yield (
+            f"Step times rounds is largest for {sizes}. Where another schedule ends lower, it does not go "
+            "further: it averages more updates."
+        )
+
+
+def _staleness_rows(methods: Sequence[TunedMethod]) -> Rows:
+    yield ("S", "schedule", "d", "best step (pilots)", "step / sine", "step · d", "step · rounds")
+    for one in with_pilots(methods):
+        step, age = one.best_step, one.method.staleness
+        travel = step * one.rounds(PILOT_DEADLINE)
+        products = (step / sine(age), step * age, travel)
+        yield (*names(one), f"{step:g}", *(f"{product:.3g}" for product in products))
+
+
+def _predictors(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield how well sine and 1/d predict the best steps of stale methods, at each group size."""
+    for size, own in by_group_size(with_pilots(methods)).items():
+        stale = [one for one in own if one.method.staleness]
+        if len(stale) > 1:
+            by_sine = spread([one.best_step / sine(one.method.staleness) for one in stale])
+            by_age = spread([one.best_step * one.method.staleness for one in stale])
+            yield (
+                f"S={size}, best step of the pilots over the sine of the formula: within a factor of "
+                f"{by_sine:.2f}; times d: {by_age:.2f} ({counted(len(stale), 'method')} with d > 0; the grid "
+                "has a factor of 2)."
+            )
