@@ -61,6 +61,7 @@ from slotwise.schedule import Synchronous as Synchronous
 from slotwise.schedule import Timeline as Timeline
 from slotwise.schedule import simulate as simulate
 from slotwise.setting import Setting as Setting
+from slotwise.setting.access_plan import compare_access as compare_access
 from slotwise.setting.planning import Plan as Plan
 from slotwise.setting.planning import plan as plan
 from slotwise.torch import TorchTask as TorchTask

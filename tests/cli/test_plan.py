@@ -108,3 +108,28 @@ def test_joules_of_the_server_are_in_the_table_that_has_those_of_the_devices(run
         name: [f"{one['joules']:,.0f}", f"{one['server']['joules']:,.0f}"] for name, one in usage.items()
     }
     assert "server" not in run(*chosen)[1]
+
+
+RADIO = ["--radio-link", "rate-adaptive", "--devices", 8, "--compute-slots", 6, "--deadline", 2_000]
+
+
+def test_access_schemes_are_compared_at_each_group_size(run: Run) -> None:
+    code, out, _ = run(*RADIO, "--compare-access", "--group-size", 2, "--group-size", 4, "--json")
+    rows = json.loads(out)
+    assert (code, len(rows)) == (0, 2 * 4 * 3)
+    assert [row["access"] for row in rows[::3]] == ["tdma", "ofdma", "noma", "over-the-air"] * 2
+    watts = ["--power-computing", 1, "--power-sending", 1, "--power-receiving", 1]
+    _, table, _ = run(*RADIO, "--compare-access", *watts)
+    assert all(len(line) <= 80 for line in table.splitlines())
+    assert {"seconds/", "joules"} <= set(table.split())
+    assert re.search(r"^ +8 tdma +sync ", table, re.MULTILINE)
+
+
+def test_what_a_comparison_of_access_schemes_has_no_use_for_is_refused(run: Run) -> None:
+    code, _, error = run("--compare-access")
+    assert (code, error) == (
+        2,
+        "slotwise: --radio-link none: must be rate-adaptive to compare access schemes\n",
+    )
+    code, _, error = run(*RADIO, "--compare-access", "--usage")
+    assert (code, error) == (2, "slotwise: --usage cannot be combined with --compare-access\n")

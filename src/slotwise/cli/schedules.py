@@ -32,17 +32,26 @@ from slotwise.cli.flags import (
 from slotwise.options import declared
 from slotwise.radio import RadioOptions
 from slotwise.report.gantt import SUFFIXES, Window, check_picture_path, gantt_text, window_of, write_gantt
-from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
+from slotwise.report.tables import (
+    access_table,
+    cost_line,
+    costs_as_dict,
+    device_table,
+    plan_tables,
+    table_console,
+)
 from slotwise.schedule import Synchronous, ready_policy
 from slotwise.schedule.costs import Costs
 from slotwise.schedule.simulation import refuse_agents
 from slotwise.setting import Setting
+from slotwise.setting.access_plan import compare_access as compare
 from slotwise.setting.planning import plan as make_plan
 from slotwise.setting.slot_duration import powers_of_run
 from slotwise.setting.slow_link import simulate_run
 
 if TYPE_CHECKING:
     from slotwise.schedule import Timeline
+    from slotwise.setting.access_plan import AccessTable
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
@@ -60,6 +69,10 @@ GROUP_SIZE = Parameter(
     converter=whole_numbers,
 )
 USAGE = output("Show the costs of every schedule; by default of idfl alone. Powers imply it.")
+COMPARE_ACCESS = output(
+    "Compare the access schemes over a rate-adaptive radio link: seconds of a round, rounds by the deadline "
+    "and, with powers, joules. Default of the group size: 10, or all devices if they are fewer."
+)
 ROUNDS = Parameter(
     help="Stop after so many rounds. Default: two rounds per group, if there is no deadline.",
     group=PANELS["policy"],
@@ -87,6 +100,7 @@ def plan(
     *,
     group_size: Annotated[list[int] | None, GROUP_SIZE] = None,
     usage: Annotated[bool, USAGE] = False,
+    compare_access: Annotated[bool, COMPARE_ACCESS] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what every group size costs: rounds, staleness, the free intentional delay, slots and joules.
@@ -103,6 +117,13 @@ def plan(
     policy = ready_policy(config.policy, config.seed)
     refuse_agents(policy)
     refuse_idle_seed(options, config)
+    if compare_access:
+        refuse_with("compare_access", {"usage": usage})
+        sizes = group_size or [min(Setting().channel.group_size, config.channel.devices)]
+        _show_access(
+            compare(config, group_sizes=sizes, powers=powers), assumed_bits(options, config), as_json
+        )
+        return
     channel, fleet = config.channel, config.make_fleet()
     table = make_plan(
         devices=channel.devices,
@@ -130,6 +151,17 @@ def plan(
         console.print(note)
     if not table[0].costs:
         console.print("costs skipped for this size; add --usage to compute them")
+
+
+def _show_access(plans: AccessTable, note: str | None, as_json: bool) -> None:
+    """Print a comparison of access schemes, and which bits were assumed."""
+    if as_json:
+        print(json.dumps([row.as_dict() for row in plans], indent=2))
+        return
+    console = table_console()
+    console.print(access_table(plans))
+    if note:
+        console.print(note)
 
 
 @command(*TIMELINE_FLAGS, *size_flags(), *power_flags())

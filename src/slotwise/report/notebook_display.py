@@ -26,6 +26,7 @@ from slotwise.runs import RunResult, SavedRun
 from slotwise.runs.saved_run import MeasuredPoint, measured_points
 from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Powers
+from slotwise.setting.access_plan import AccessTable
 from slotwise.setting.planning import PlanTable
 
 Columns = Mapping[str, Sequence[Any]]
@@ -229,7 +230,8 @@ to_html.register(RunResult, lambda run: _html_table(columns_of(run.history), f"R
 
 
 @columns_of.register(PlanTable)
-def _plan_columns(plans: PlanTable) -> Columns:
+@columns_of.register(AccessTable)
+def _plan_columns(plans: PlanTable | AccessTable) -> Columns:
     rows = [plan.as_dict() for plan in plans]
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
@@ -240,6 +242,14 @@ def _plan_figure(plans: PlanTable, options: FigureOptions, ax: Any) -> Figure:
     from slotwise.report.plan_figure import plan_figure  # noqa: PLC0415
 
     return plan_figure(plans, options, ax)
+
+
+@figure_of.register(AccessTable)
+def _access_figure(plans: AccessTable, options: FigureOptions, ax: Any) -> Figure:
+    require("matplotlib")
+    from slotwise.report.plan_figure import access_figure  # noqa: PLC0415
+
+    return access_figure(plans, options, ax)
 
 
 def _html_table(columns: Columns, caption: str = "") -> str:

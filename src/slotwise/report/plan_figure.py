@@ -1,4 +1,4 @@
-"""Figure of a plan: rounds and staleness of every schedule against the group size."""
+"""Figures of plans: rounds and staleness against the group size, and bars of the access schemes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from slotwise.report.figure_grid import Grid, fitting_labels
 from slotwise.report.figure_options import ALL, FigureOptions
 from slotwise.report.figure_style import figure_of_axes, using_style
 from slotwise.report.tables import plan_title
+from slotwise.setting.access_plan import AccessTable
 from slotwise.setting.planning import FleetPlan, Plan, PlanTable
 
 with importing():
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLES = {"rounds": "completed rounds", "staleness": "staleness (rounds)"}
+ACCESS_TITLES = {"rounds": "completed rounds", "joules": "joules of all devices"}
 COLOURS = SCHEDULE_COLOURS | {"async and idfl": SCHEDULE_COLOURS["async"]}
 LABEL = 3.5  # width of a label with its gap, in font sizes
 
@@ -87,3 +89,46 @@ def _values(plan: Plan | FleetPlan) -> dict[str, dict[str, float]]:
         "rounds": {"async and idfl": figures["rounds"], "sync": figures["sync_rounds"]},
         "staleness": {"async": figures["staleness_async"], "idfl": figures["staleness_idfl"]},
     }
+
+
+def access_figure(plans: AccessTable, options: FigureOptions, ax: Axes | Sequence[Axes] | None) -> Figure:
+    """Return a figure of bars: rounds of every scheme and schedule, and joules where they are known."""
+    if not plans:
+        raise InputError("plans", "none", "at least one, there is nothing to draw")
+    known = [name for name in ACCESS_TITLES if name == "rounds" or plans[0].joules is not None]
+    names = known if options.panel == ALL else [options.panel]
+    if names[0] not in known:
+        raise InputError("panel", options.panel, f"{ALL} or {' or '.join(known)}")
+    if ax is not None:
+        options.refuse_own_figure()
+        axes = list(ax) if isinstance(ax, Iterable) else [ax]
+        for name, one in zip(names, axes, strict=False):
+            _draw_bars(one, plans, name)
+        return figure_of_axes(axes[0])
+    with using_style(options.style):
+        grid = Grid.of(len(names), options)
+        for name, one in zip(names, grid.axes, strict=True):
+            _draw_bars(one, plans, name)
+        return grid.figure
+
+
+def _draw_bars(axes: Axes, plans: AccessTable, name: str) -> None:
+    """Draw a group of bars for each scheme and group size, with a bar for each schedule."""
+    sizes = {plan.scenario.group_size for plan in plans}
+    groups: dict[str, dict[str, float]] = {}
+    for plan in plans:
+        label = "-\n".join(plan.access.rsplit("-", 1))  # over-the-air is wider than its bars
+        label += f"\nS = {plan.scenario.group_size}" if len(sizes) > 1 else ""
+        value = plan.totals.rounds if name == "rounds" else plan.joules
+        groups.setdefault(label, {})[plan.schedule] = value or 0.0
+    schedules = list(next(iter(groups.values())))
+    width = 0.8 / len(schedules)
+    for number, schedule in enumerate(schedules):
+        places = [place + (number - (len(schedules) - 1) / 2) * width for place in range(len(groups))]
+        values = [group[schedule] for group in groups.values()]
+        axes.bar(places, values, width, label=schedule, color=COLOURS[schedule].light)
+    axes.set_axisbelow(True)
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.set_ylabel(ACCESS_TITLES[name])
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.legend()

@@ -14,6 +14,7 @@ from rich.table import Table
 from slotwise.report.number_text import amount_text, loss_text, percent
 from slotwise.runs import SavedRun
 from slotwise.schedule.costs import Costs, Spread
+from slotwise.setting.access_plan import AccessPlan
 from slotwise.setting.planning import FleetPlan, Plan, PlanTable
 
 TABLE_WIDTH = 80
@@ -30,6 +31,14 @@ FLEET_COLUMNS = (
 FLEET_CAPTION = (
     "simulated; stale: mean age of the updates applied, in rounds; idfl: delay auto\n"
     "lost: lost uplinks of async"
+)
+ACCESS_COLUMNS = (
+    *("group\nsize", "access", "schedule", "seconds/\nround", "slots/\nuplink"),
+    *("rounds", "updates", "lost", "mean\nstale"),
+)
+ACCESS_CAPTION = (
+    "simulated; slots/uplink: of those that arrived; lost: lost uplinks\n"
+    "stale: age of the updates applied, in rounds; idfl: delay auto"
 )
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -174,6 +183,29 @@ def plan_tables(plans: PlanTable) -> Iterator[Table]:
         sizes = ((f"{plan.scenario.group_size:,}", plan.costs) for plan in plans)
         rows = [((size, name), costs) for size, every in sizes for name, costs in every.items()]
         yield _cost_table(("group\nsize", "schedule"), rows)
+
+
+def access_table(plans: Sequence[AccessPlan]) -> Table:
+    """Return a table of access schemes, with a rule below each group size."""
+    scenario, has_joules = plans[0].scenario, any(plan.joules is not None for plan in plans)
+    columns = [*ACCESS_COLUMNS, *["joules"] * has_joules]
+    title = f"{scenario.devices:,} devices over radio, {scenario.duplex}, deadline {scenario.deadline:,}"
+    table = _plain_table(title, ACCESS_CAPTION, columns, gap=0)
+    table.columns[1].justify = table.columns[2].justify = "left"
+    before: tuple[Any, ...] = ()
+    for plan in plans:
+        totals, seconds = plan.totals, plan.round_seconds
+        size, access = f"{plan.scenario.group_size:,}", plan.access
+        cells = [size if before[:1] != (size,) else "", access if before != (size, access) else ""]
+        cells += [plan.schedule, "–" if seconds is None else f"{seconds:,.2f}", f"{plan.uplink_slots:,.1f}"]
+        cells += [f"{number:,}" for number in (totals.rounds, totals.updates, totals.lost)]
+        cells += [f"{totals.mean_staleness:.2f}"]
+        cells += ["–" if plan.joules is None else amount_text(plan.joules)] * has_joules
+        if before and before != (size, access):
+            table.add_section()
+        table.add_row(*cells)
+        before = (size, access)
+    return table
 
 
 def _plan_caption(plans: Sequence[Plan | FleetPlan]) -> str:

@@ -157,7 +157,7 @@ def plan(
     slots: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
     slots |= {"sub_channels": sub_channels, "duplex": duplex}
     scenarios = [Scenario(devices=count, group_size=s, **slots) for s in sizes]
-    policies = _policies(selection, participation, seed)
+    policies = policies_of(selection, participation, seed)
     given = fleet.fleet(scenarios[0], seed) if isinstance(fleet, Devices) else fleet
     cases = [_Case(one, *case_of(one, given, link and link(one)), policies) for one in scenarios]
     closed = all(case.simulator is Simulator.BATCHES for case in cases)
@@ -182,7 +182,7 @@ def _no_round(scenarios: Iterable[Scenario], deadline: int, *, closed: bool) -> 
     return NoRoundError("deadline", deadline, allowed)
 
 
-def _policies(selection: Any, participation: Participation, seed: int) -> dict[str, Policy]:
+def policies_of(selection: Any, participation: Participation, seed: int) -> dict[str, Policy]:
     """Return the policies that are compared."""
     return {
         "sync": Synchronous(selection=selection, participation=participation).ready(seed),
