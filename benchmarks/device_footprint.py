@@ -2,8 +2,9 @@
 
 Installs slotwise-device into a new environment, starts a mosquitto broker and three devices that wait for a
 run, and then a run with a numpy task of their own; prints megabytes (of 1,000,000 bytes). The server is the
-slotwise of the Python that runs this. The exit code is 1 if a device has more than 160 MB installed or 50 MB
-resident while it waits.
+slotwise of the Python that runs this. If there is a C compiler, the device in C is built for MQTT and for UDP
+and started, too. The exit code is 1 if a device has more than 160 MB installed or 50 MB resident while it
+waits, or one in C more than 0.1 and 8 MB.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST_INSTALLED, MOST_RESIDENT = 160.0, 50.0  # MB
 NOT_NEEDED = ("numba", "matplotlib", "plotly", "amqtt")
+MOST_INSTALLED_C, MOST_RESIDENT_C = 0.1, 8.0
 TIMEOUT = 120.0  # seconds
+C_DEVICE = ROOT / "examples/c_device"
+C_CHANNELS = {  # sources and libraries of the device in C
+    "mqtt": ("channel_mqtt.c", "-lmosquitto"),
+    "udp": ("channel_udp.c", C_DEVICE / "sealing.c", "-lcrypto"),
+}
+CREDENTIALS = 'broker = "udp://127.0.0.1:{port}"\nname = "trial"\nuser = "device-1"\nsecret = "{secret}"\n'
 TASK = """
 import numpy as np
 
@@ -110,11 +118,32 @@ def measure(programs: Path, folder: Path) -> tuple[float, float]:
             process.wait()
 
 
+def measure_c(folder: Path) -> bool:
+    """Print size and memory of the device in C, which looks for a server; return whether that is little."""
+    small = True
+    for name, (channel, *more) in C_CHANNELS.items():
+        program = folder / f"device-{name}"
+        sources = [C_DEVICE / "slotwise_device.c", C_DEVICE / str(channel)]
+        if subprocess.run(["cc", "-O2", *sources, *more, "-lm", "-o", program], check=False).returncode:
+            print(f"device in C over {name}: not built")
+            continue
+        credentials = folder / "device-1.toml"
+        credentials.write_text(CREDENTIALS.format(port=9, secret="A" * 43 + "="))
+        arguments = ["127.0.0.1", "9", "trial", "1"] if name == "mqtt" else [credentials]
+        with subprocess.Popen([program, *arguments], stderr=subprocess.DEVNULL) as device:
+            time.sleep(1.0)
+            resident, installed = status(device, "VmRSS"), program.stat().st_size / 1e6
+            device.kill()
+        print(f"device in C over {name}: {installed:.3f} MB, {resident:.1f} MB resident")
+        small = small and installed <= MOST_INSTALLED_C and resident <= MOST_RESIDENT_C
+    return small
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--keep", type=Path, help="folder for the environment, which is kept")
-    keep = parser.parse_args().keep
+    keep, small = parser.parse_args().keep, True
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         programs = install((keep or folder / "environment").absolute())
@@ -123,10 +152,12 @@ def main() -> None:
         installed = megabytes(programs.parent)
         sizes = [(megabytes(path), path.name) for path in packages.iterdir() if path.is_dir()]
         idle, busy = measure(programs, folder)
+        if shutil.which("cc"):
+            small = measure_c(folder)
     largest = ", ".join(f"{name} {size:.0f}" for size, name in sorted(sizes, reverse=True)[:7])
     print(f"installed: {installed:.0f} MB ({largest})")
     print(f"resident: {idle:.1f} MB while it waits for a run, {busy:.1f} MB at most in a run of its own task")
-    if found or installed > MOST_INSTALLED or idle > MOST_RESIDENT:
+    if found or installed > MOST_INSTALLED or idle > MOST_RESIDENT or not small:
         sys.exit(f"too much: {MOST_INSTALLED:g} MB, {MOST_RESIDENT:g} MB and none of {found} are allowed")
 
 

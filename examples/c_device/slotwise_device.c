@@ -1,8 +1,11 @@
 /*
- * A slotwise device in C: protocol 2 (docs/protocol.md), logistic regression, libmosquitto and nothing else.
+ * A slotwise device in C: protocol 2 (docs/protocol.md) and logistic regression, over MQTT or over UDP.
  *
- *   cc -std=c11 -O2 -ffp-contract=off slotwise_device.c -lmosquitto -lm -o slotwise_device
+ *   cc -std=c11 -O2 -ffp-contract=off slotwise_device.c channel_mqtt.c -lmosquitto -lm -o slotwise_device
  *   ./slotwise_device HOST PORT NAME NUMBER [CA CERTIFICATE KEY]
+ *
+ *   cc -std=c11 -O2 -ffp-contract=off slotwise_device.c channel_udp.c -lcrypto -lm -o slotwise_device_udp
+ *   ./slotwise_device_udp CREDENTIALS      (device-7.toml of slotwise enroll --udp)
  *
  * It takes part in the run that a server announces on channel NAME, as device NUMBER, and ends with the run:
  * exit code 0, or 3 if it was excluded then. The server and other devices run the same task in Python:
@@ -17,13 +20,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <math.h>
-#include <mosquitto.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "channel.h"
 
 #define PROTOCOL 2 /* that this device speaks, and the only one */
 #define FEATURES 8
@@ -32,17 +34,12 @@
 #define BATCH 16
 #define STEPS 4
 #define RATE 0.5
-#define SEATS 100
-#define KEEPALIVE 10
-#define FIRST_PAUSE 250       /* milliseconds between two attempts to connect; it grows, */
-#define LONGEST_PAUSE 2000    /* up to this if nobody listens, */
-#define LONGEST_REFUSED 30000 /* and up to this behind a proxy that accepts connections and closes them */
 #define TEXT 512 /* bytes of the longest text in a message that this device stores */
 #define HEADER_LIMIT (4u << 20)
 
 /* ------------------------------------------------------------------ the task: keep it as logistic_task.py */
 
-static uint64_t mixed(uint64_t state) /* SplitMix64 */
+uint64_t mixed(uint64_t state) /* SplitMix64 */
 {
     state += 0x9E3779B97F4A7C15u;
     state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -202,7 +199,7 @@ static bool field(const Frame *frame, const char *name, char *text)
     return true;
 }
 
-static bool number(const char *text, uint64_t *value)
+bool number_in(const char *text, uint64_t *value)
 {
     size_t length = strlen(text);
     if (!length || length > 18 || strspn(text, "0123456789") != length) return false;
@@ -213,7 +210,7 @@ static bool number(const char *text, uint64_t *value)
 static bool number_field(const Frame *frame, const char *name, uint64_t *value)
 {
     char text[TEXT];
-    return field(frame, name, text) && number(text, value);
+    return field(frame, name, text) && number_in(text, value);
 }
 
 static uint32_t little_endian(const unsigned char *bytes)
@@ -290,23 +287,22 @@ static uint32_t checksum(const float *numbers) /* CRC-32, as in zlib */
 /* ---------------------------------------------------------------------------------------------- the device */
 
 typedef struct {
-    char root[TEXT], boot[32], run[TEXT];
+    char root[TEXT / 2], boot[32], run[TEXT];
     uint64_t number;
-    bool connected, in_run, has_work, over, excluded;
+    bool in_run, has_work, over, excluded;
     uint64_t version, training; /* of the work */
     float model[SIZE], update[SIZE];
     double seconds;
-    struct mosquitto *client;
 } Device;
 
 static void publish(Device *d, const char *kind, const Frame *label, const char *fields, const float *numbers,
-                    int qos)
+                    bool acknowledged)
 {
     unsigned char payload[8192];
-    char topic[2 * TEXT];
+    char topic[TOPIC_ROOM];
     size_t length = encode(payload, sizeof payload, label, fields, numbers);
-    snprintf(topic, sizeof topic, "%s/from/%llu/%s", d->root, (unsigned long long)d->number, kind);
-    mosquitto_publish(d->client, NULL, topic, (int)length, payload, qos, false);
+    snprintf(topic, sizeof topic, "%.255s/from/%llu/%s", d->root, (unsigned long long)d->number, kind);
+    channel_publish(topic, payload, length, acknowledged);
 }
 
 static Frame own_label(const Device *d)
@@ -334,7 +330,7 @@ static void send_here(Device *d)
     snprintf(fields, sizeof fields,
              ",\"boot\":\"%s\",\"holds\":\"%s\",\"protocol\":\"%d\",\"oldest\":\"%d\",\"slotwise\":\"c-reference\"",
              d->boot, held, PROTOCOL, PROTOCOL);
-    publish(d, "here", &label, fields, NULL, 1);
+    publish(d, "here", &label, fields, NULL, true);
 }
 
 static void send_ready(Device *d)
@@ -344,7 +340,7 @@ static void send_ready(Device *d)
     label.round = label.version = d->version;
     label.training = d->training;
     snprintf(fields, sizeof fields, ",\"seconds\":\"%.6f\"", d->seconds);
-    publish(d, "ready", &label, fields, NULL, 0);
+    publish(d, "ready", &label, fields, NULL, false);
 }
 
 /* Train on the model in a message, unless that is done already. */
@@ -429,7 +425,7 @@ static void take_grant(Device *d, const Frame *frame)
         send_here(d); /* that work is not here: the server will answer what to do */
     } else if (number_field(frame, "grant", &grant)) {
         snprintf(fields, sizeof fields, ",\"grant\":\"%llu\"", (unsigned long long)grant);
-        publish(d, "update", frame, fields, d->update, 0); /* with the label of the grant */
+        publish(d, "update", frame, fields, d->update, false); /* with the label of the grant */
     }
 }
 
@@ -466,41 +462,27 @@ static void take_order(Device *d, const char *kind, const Frame *frame)
     }
 }
 
-static void on_message(struct mosquitto *client, void *context, const struct mosquitto_message *message)
+static Device device;
+
+void device_receive(const char *topic, const unsigned char *payload, size_t length)
 {
-    Device *d = context;
+    Device *d = &device;
     Frame frame;
-    char topic[TEXT];
-    (void)client;
-    if (d->over || message->payloadlen <= 0 || strlen(message->topic) <= strlen(d->root) + 1) return;
-    snprintf(topic, sizeof topic, "%s", message->topic + strlen(d->root) + 1);
-    char *kind = !strncmp(topic, "all/", 4) ? topic + 4 : strrchr(topic, '/');
-    if (!kind || !decode(message->payload, (size_t)message->payloadlen, &frame)) return;
+    char rest[TEXT];
+    size_t root = strlen(d->root);
+    if (d->over || !length || strncmp(topic, d->root, root) || topic[root] != '/') return;
+    snprintf(rest, sizeof rest, "%s", topic + root + 1);
+    char *kind = !strncmp(rest, "all/", 4) ? rest + 4 : strrchr(rest, '/');
+    if (!kind || !decode(payload, length, &frame)) return;
     if (*kind == '/') kind++;
     else kind[strcspn(kind, "/")] = 0; /* the topic of a model goes on with its receivers */
     if (!strcmp(kind, "call")) take_call(d, &frame);
     else if (*d->run && !strcmp(frame.run, d->run)) take_order(d, kind, &frame);
 }
 
-static void on_connect(struct mosquitto *client, void *context, int code)
+void device_connected(void)
 {
-    Device *d = context;
-    char topic[4 * TEXT], seats[2 * SEATS + 1] = "";
-    if (code) {
-        fprintf(stderr, "the broker rejects the login: %s\n", mosquitto_connack_string(code));
-        return;
-    }
-    d->connected = true;
-    for (uint64_t seat = 0; seat < (d->number - 1) % SEATS; seat++) strcat(seats, "+/");
-    snprintf(topic, sizeof topic, "%s/to/%llu/+", d->root, (unsigned long long)d->number);
-    mosquitto_subscribe(client, NULL, topic, 1);
-    snprintf(topic, sizeof topic, "%s/all/model/%s%llu/#", d->root, seats, (unsigned long long)d->number);
-    mosquitto_subscribe(client, NULL, topic, 1);
-    snprintf(topic, sizeof topic, "%s/all/end", d->root);
-    mosquitto_subscribe(client, NULL, topic, 1);
-    snprintf(topic, sizeof topic, "%s/all/call", d->root);
-    mosquitto_subscribe(client, NULL, topic, 1);
-    if (d->in_run) send_here(d); /* a lost connection may have lost messages */
+    if (device.in_run) send_here(&device); /* a lost connection may have lost messages */
 }
 
 static int print_message(void)
@@ -517,80 +499,36 @@ static int print_message(void)
     return 0;
 }
 
-static bool is_name(const char *text)
+bool is_name(const char *text)
 {
     size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     return length >= 1 && length <= 64 && !text[length] && isalnum((unsigned char)text[0]);
 }
 
-/* Wait before the next attempt to connect: longer from time to time, and not when all others do. */
-static void back_off(Device *d, int code)
-{
-    static uint64_t pause, attempts;
-    bool refused = code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_CONN_REFUSED;
-    uint64_t longest = refused ? LONGEST_REFUSED : LONGEST_PAUSE;
-    if (d->connected || !pause) {
-        fprintf(stderr, "no connection to the broker (%s); retrying\n", mosquitto_strerror(code));
-        pause = FIRST_PAUSE;
-        d->connected = false;
-    }
-    uint64_t random = mixed(strtoull(d->boot, NULL, 16) + attempts++);
-    uint64_t chosen = pause / 2 + random % (pause / 2 + 1);
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(chosen / 1000), .tv_nsec = (long)(chosen % 1000) * 1000000},
-              NULL);
-    pause = 2 * pause < longest ? 2 * pause : longest;
-}
-
 int main(int count, char **arguments)
 {
-    static Device d;
-    uint64_t port;
+    Device *d = &device;
     unsigned char will[1024];
-    char topic[2 * TEXT], client_id[TEXT], boot_field[64];
+    char topic[TOPIC_ROOM], name[NAME_ROOM], boot_field[64];
     struct timespec now;
     if (count == 2 && !strcmp(arguments[1], "--decode")) return print_message();
-    if ((count != 5 && count != 8) || !number(arguments[4], &d.number) || !d.number ||
-        d.number > 1000000000u || !number(arguments[2], &port) || !port || port > 65535 ||
-        !is_name(arguments[3])) {
-        fprintf(stderr, "usage: %s HOST PORT NAME NUMBER [CA CERTIFICATE KEY]\n", arguments[0]);
+    if (!channel_arguments(count, arguments, name, &d->number) || !d->number || d->number > 1000000000u) {
+        fprintf(stderr, "usage: %s %s\n", arguments[0], channel_usage);
         return 2;
     }
     clock_gettime(CLOCK_REALTIME, &now); /* tells this start of the device from others */
-    snprintf(d.boot, sizeof d.boot, "%016llx",
+    snprintf(d->boot, sizeof d->boot, "%016llx",
              (unsigned long long)mixed((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec));
-    snprintf(d.root, sizeof d.root, "slotwise/%s", arguments[3]);
-    snprintf(client_id, sizeof client_id, "slotwise-%s-device-%s", arguments[3], arguments[4]);
-
-    mosquitto_lib_init();
-    d.client = mosquitto_new(client_id, true, &d);
-    if (!d.client) return 1;
-    Frame label = own_label(&d);
-    snprintf(boot_field, sizeof boot_field, ",\"boot\":\"%s\"", d.boot);
+    snprintf(d->root, sizeof d->root, "slotwise/%s", name);
+    Frame label = own_label(d);
+    snprintf(boot_field, sizeof boot_field, ",\"boot\":\"%.31s\"", d->boot);
     size_t length = encode(will, sizeof will, &label, boot_field, NULL);
-    snprintf(topic, sizeof topic, "%s/from/%llu/gone", d.root, (unsigned long long)d.number);
-    mosquitto_will_set(d.client, topic, (int)length, will, 1, false);
-    if (count == 8 && mosquitto_tls_set(d.client, arguments[5], NULL, arguments[6], arguments[7], NULL)) {
-        fprintf(stderr, "cannot use these certificates\n");
-        return 2;
-    }
-    mosquitto_int_option(d.client, MOSQ_OPT_TCP_NODELAY, 1);
-    mosquitto_connect_callback_set(d.client, on_connect);
-    mosquitto_message_callback_set(d.client, on_message);
+    snprintf(topic, sizeof topic, "%.255s/from/%llu/gone", d->root, (unsigned long long)d->number);
 
-    /* Connect, and again whenever the connection is lost, until the run is over. */
-    int code = mosquitto_connect(d.client, arguments[1], (int)port, KEEPALIVE);
-    while (!d.over) {
-        if (code) {
-            back_off(&d, code);
-            code = mosquitto_reconnect(d.client);
-        } else {
-            code = mosquitto_loop(d.client, 1000, 1);
-        }
-    }
-    mosquitto_disconnect(d.client);
-    mosquitto_loop(d.client, 0, 1);
-    mosquitto_destroy(d.client);
-    mosquitto_lib_cleanup();
-    if (d.excluded) fprintf(stderr, "excluded by the server at the end of the run\n");
-    return d.excluded ? 3 : 0;
+    int code = channel_open(name, d->number, topic, will, length);
+    if (code) return code;
+    while (!d->over) channel_step();
+    channel_close();
+    if (d->excluded) fprintf(stderr, "excluded by the server at the end of the run\n");
+    return d->excluded ? 3 : 0;
 }

@@ -2,12 +2,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from c_programs import CHECKS, EXAMPLE, MQTT, build, make_task_importable
 from processes import PATIENT, Mosquitto, Trial
 
 from live import simulated_models
@@ -17,42 +16,24 @@ from slotwise.runs.run_folder import model_sha256
 
 pytestmark = pytest.mark.slow
 
-EXAMPLE = Path(__file__).parents[2] / "examples/c_device"
 TASK = "logistic_task:make"
 VECTORS = json.loads((EXAMPLE.parents[1] / "docs/protocol-vectors.json").read_text(encoding="utf-8"))
-WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-
-
-def build(folder, *options):
-    """Compile the device."""
-    compiler, header = shutil.which("cc"), Path("/usr/include/mosquitto.h")
-    if compiler is None or not header.exists():
-        if os.environ.get("SLOTWISE_REQUIRE_COMPILER"):
-            pytest.fail("a C compiler and libmosquitto-dev are required here and not installed")
-        pytest.skip("a C compiler or libmosquitto-dev is not installed")
-    built, source = folder / "slotwise_device", EXAMPLE / "slotwise_device.c"
-    usual = ["-std=c11", "-O2", "-ffp-contract=off", *WARNINGS]
-    subprocess.run([compiler, *usual, *options, source, "-lmosquitto", "-lm", "-o", built], check=True)
-    return built
 
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("c"))
+    return build(tmp_path_factory.mktemp("c"), MQTT)
 
 
 @pytest.fixture(scope="session")
 def checked_program(tmp_path_factory):
     """The device, built so that reading outside of an array ends it."""
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    return build(tmp_path_factory.mktemp("checked"), *checks)
+    return build(tmp_path_factory.mktemp("checked"), MQTT, *CHECKS)
 
 
 @pytest.fixture
 def trial(tmp_path, monkeypatch):
-    paths = [str(EXAMPLE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    monkeypatch.syspath_prepend(EXAMPLE)
+    make_task_importable(monkeypatch)
     broker = Mosquitto(tmp_path)
     started = Trial(tmp_path, broker)
     assert started.wire
