@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import slotwise.gym as sg
 from slotwise import InputError, Setting, Timeline, simulate
 from slotwise.schedule.selections import SELECTIONS
+from slotwise.schedule.simulation import timeline_of
 
 gymnasium = pytest.importorskip("gymnasium")
 CELL: Mapping[str, Any] = pytest.importorskip("slotwise.gym.uplink").CELL
@@ -67,6 +70,29 @@ def test_a_baseline_gives_the_timeline_of_the_built_in_selection(
         selection = lambda waiting, *_: min(waiting, key=lambda one: one.device)  # noqa: E731
     built_in = replace(policy, selection=selection)  # type: ignore[type-var]
     expected = simulate(setting.channel, built_in, fleet=fleet, link=link)
+    assert rows(env.episode.timeline) == rows(expected)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(
+    devices=st.integers(2, 8),
+    size=st.integers(1, 4),
+    schedule=st.sampled_from(["async", "idfl", "sync"]),
+    compute=st.integers(1, 30),
+    seed=st.integers(0, 2**31),
+)
+def test_the_best_channel_agent_gives_the_timeline_of_best_channel(
+    devices: int, size: int, schedule: str, compute: int, seed: int
+) -> None:
+    options = {**CELL, "devices": devices, "group_size": min(size, devices), "compute_slots": compute}
+    options |= {"deadline": 150, "schedule": schedule, **({"delay": 0} if schedule == "idfl" else {})}
+    env = make(options)
+    play(env, sg.BASELINES["best-channel"], seed)
+    drawn = int(np.random.default_rng(np.random.SeedSequence(seed)).integers(2**32 - 1))
+    setting = Setting.from_options({**options, "selection": "best-channel", "seed": drawn})
+    policy, fleet, link = setting.ready_parts()
+    expected = timeline_of(setting.channel, policy, fleet, link)
     assert rows(env.episode.timeline) == rows(expected)
 
 

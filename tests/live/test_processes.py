@@ -9,6 +9,7 @@ from processes import PATIENT, Embedded, Mosquitto, Trial, accepts, until
 from tasks import Arithmetic
 
 from live import simulated_models
+from slotwise import run
 from slotwise.learning.quantisation import Quantised
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.execution import build_task
@@ -113,6 +114,22 @@ def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial
     server.ends()
     fleet.ends()
     assert_as_simulated(trial)
+
+
+def test_a_killed_server_decides_the_same_by_what_is_learned_when_it_resumes(trial, tmp_path):
+    choice = ("--participation", "update-norm", "--norm-candidates", "5")
+    server, fleet = trial.serve("--schedule", "sync", *choice), trial.fleet(gated_from=3)
+    trial.wire.wait_for(lambda topic, frame: "/update" in topic and frame.label.round >= 3, "inside a round")
+    server.kill9()
+    assert trial.run["status"] == "running"
+    server = trial.resume()
+    trial.open_gate()
+    server.ends()
+    fleet.ends()
+    simulated = run(RunFolder.open(trial.out).parameters(), tmp_path / "simulated", task=Arithmetic())
+    assert trial.run["status"] == "finished"
+    assert trial.run["model_sha256"] == model_sha256(simulated.history.model)
+    assert RunFolder.open(trial.out).read().measured == simulated.timeline
 
 
 def test_a_server_that_was_killed_together_with_its_own_broker_resumes_with_the_devices(tmp_path):

@@ -178,7 +178,7 @@ SCENARIO = Scenario(devices=6, group_size=2, compute_slots=3, deadline=60)
 
 @pytest.mark.parametrize("name", PARTICIPANTS)
 def test_nothing_is_simulated_without_learning(name: str) -> None:
-    with pytest.raises(InputError, match=f"^participation = {name}: must be used with train or sweep"):
+    with pytest.raises(InputError, match=f"^participation = {name}: must be used with train, sweep or serve"):
         simulate(SCENARIO, "sync", participation=name)  # type: ignore[arg-type]
 
 

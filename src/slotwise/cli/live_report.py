@@ -112,10 +112,10 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     """Return what the table does not show."""
     measured = comparison.measured
     speed = measured.updates / comparison.seconds if comparison.seconds else 0.0
-    lines = [
-        f"{comparison.as_planned:,} of {comparison.planned.updates:,} updates as planned; "
-        f"{comparison.seconds:.1f} s, {speed:.0f} updates/s"
-    ]
+    planned = "decided by what was learned; planned: without that"
+    if comparison.as_planned is not None:
+        planned = f"{comparison.as_planned:,} of {comparison.planned.updates:,} updates as planned"
+    lines = [f"{planned}; {comparison.seconds:.1f} s, {speed:.0f} updates/s"]
     if comparison.first_difference is not None:
         lines.append(f"first difference: {comparison.first_difference}")
     clipped = {device: norms.clipped for device, norms in comparison.norms.items() if norms.clipped}

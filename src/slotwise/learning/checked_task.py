@@ -17,6 +17,7 @@ from slotwise.base.errors import UserError
 from slotwise.base.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
 from slotwise.base.user_code import check_arguments, describe_value
 from slotwise.learning.task import (
+    LOSS,
     METRIC_NAME,
     RESERVED,
     DeviceState,
@@ -214,6 +215,12 @@ class CheckedTask(TaskWrapper):
             return float(found)
         except (TypeError, ValueError):
             raise self._wrong("device_loss", "a number", found) from None
+
+    def reported_loss(self, result: Vector | TrainingResult, model: Vector, device: int) -> float:
+        """Return the loss that a local training reports, or that of the model it started from."""
+        if isinstance(result, TrainingResult) and LOSS in result.metrics:
+            return float(result.metrics[LOSS])
+        return self.device_loss(model, device)
 
     def _checked_metrics(self, metrics: Mapping[Any, Any]) -> Mapping[str, float]:
         """Return metrics as floats; their names, columns of history.csv, must always be the same."""

@@ -182,7 +182,7 @@ class Decided(Course):
         if self._every is None:
             return version == 0
         begin = int(self.broadcast_end[version - 1]) if version else 0
-        return -(-begin // self._every) * self._every < int(self.broadcast_end[version])
+        return has_multiple(begin, int(self.broadcast_end[version]), self._every)
 
     def unused_after(self, round_number: int, models: Iterable[int]) -> Collection[int]:
         """Return the models that no device has any more."""
@@ -222,6 +222,11 @@ class _Rows:
     def columns(self) -> Any:
         """Return the columns; they do not grow."""
         return self._table[:, : self._count]
+
+
+def has_multiple(begin: int, end: int, every: int) -> bool:
+    """Return whether a model is evaluated that is the newest one in slots [begin, end): one is a multiple."""
+    return -(-begin // every) * every < end
 
 
 def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:

@@ -42,7 +42,6 @@ from slotwise.schedule import Episode, Timeline
 from slotwise.schedule.learning_state import Agent, Learning, Report, answers_in, arrays_of_answers
 
 EVALUATIONS = 100  # of a training, by default
-LOSS = "loss"  # the metric in which a local training may report its loss
 
 
 class TrainingObserver(BaseObserver):
@@ -364,12 +363,10 @@ class Training:
         return self._next_learning[2]
 
     def _loss(self, result: Vector | TrainingResult, device: int, version: int) -> float:
-        """Return the loss that a local training reports, or that of the model it started from."""
-        if isinstance(result, TrainingResult) and LOSS in result.metrics:
-            return float(result.metrics[LOSS])
+        """Return the loss of a local training, if the agent looks at losses."""
         if not getattr(self._agent, "sees_losses", True):
             return nan
-        return self._task.device_loss(self._models[version], device)
+        return self._task.reported_loss(result, self._models[version], device)
 
     def stop(self) -> None:
         """Drop local trainings that have not begun; after this no round can be applied."""

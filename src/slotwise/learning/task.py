@@ -16,6 +16,7 @@ from slotwise.aggregation import Correction, Vector
 from slotwise.base.frozen import FrozenMapping
 
 NO_METRICS: Mapping[str, float] = FrozenMapping()
+LOSS = "loss"  # the metric in which a local training may report its loss
 METRIC_NAME = "[A-Za-z][A-Za-z0-9_./-]*"
 # The columns of every history; metrics have columns of their own after them.
 COLUMNS: Mapping[str, type[int] | type[float]] = MappingProxyType(

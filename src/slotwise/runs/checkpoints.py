@@ -141,6 +141,11 @@ def rule_state_in(archive: Mapping[str, NDArray[Any]]) -> RuleState:
     return _arrays_in(archive, RULE_STATE)
 
 
+def learning_in(archive: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """Return what a checkpoint has of the learning, for decisions by it."""
+    return _arrays_in(archive, LEARNING)
+
+
 def _arrays_in(archive: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): archive[name] for name in archive if name.startswith(prefix)}
 
@@ -192,7 +197,7 @@ def _decode(data: bytes) -> History | None:
                 for number, row in enumerate(zip(*columns, strict=True))
             )
             states = _device_states_in(archive)
-            learning = _arrays_in(archive, LEARNING)
+            learning = learning_in(archive)
             return History(points, models, int(archive["round"]), rule_state_in(archive), states, learning)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None

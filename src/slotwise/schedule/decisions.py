@@ -67,6 +67,16 @@ class Decision:
         return tuple(sorted(one for one in chosen if one is not None))
 
 
+def with_group_size(
+    changes: Sequence[tuple[int, int]], slot: int, size: int, first: int
+) -> Sequence[tuple[int, int]]:
+    """Return the changes of a group size, ``first`` at first, after a round with a broadcast in ``slot``."""
+    if size == (changes[-1][1] if changes else first):
+        return changes
+    slot = max(1, slot)  # where changes begin; a round without updates may end before
+    return [*(change for change in changes if change[0] != slot), (slot, size)]
+
+
 def _numbers(allowed: Sequence[int]) -> str:
     if isinstance(allowed, range) or len(allowed) > 12:
         return f"from {min(allowed)} to {max(allowed)}" if isinstance(allowed, range) else "those that wait"

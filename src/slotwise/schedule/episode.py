@@ -13,7 +13,7 @@ from slotwise.base.errors import ConflictError, InputError, UserError
 from slotwise.base.user_code import user_errors
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.decisions import KINDS, OF_ROUNDS, Answer, Decision, DecisionKind
+from slotwise.schedule.decisions import KINDS, OF_ROUNDS, Answer, Decision, DecisionKind, with_group_size
 from slotwise.schedule.events import driven
 from slotwise.schedule.link import Floats, Link
 from slotwise.schedule.policies import Participants
@@ -75,7 +75,7 @@ class Episode:
         self._scheduler = self._drive.scheduler
         self._steps = self._drive.steps(scenario.deadline)
         self._answers: list[int | tuple[int, ...]] = []
-        self._changes: list[tuple[int, int]] = []  # (slot of the broadcast, group size)
+        self._changes: Sequence[tuple[int, int]] = []  # (slot of the broadcast, group size)
         self._ends: list[tuple[int, int]] = []  # uplinks and answers at the end of each round
         self.decision: Decision | None = None
         """What is to be decided now; None once the episode has ended."""
@@ -132,11 +132,7 @@ class Episode:
     def _note_round(self) -> None:
         self._ends.append((len(self._drive.record.uplinks), len(self._answers)))
         size, slot = self._scheduler.group_size, self._drive.record.broadcasts[-1][0]
-        before = self._changes[-1][1] if self._changes else self.scenario.group_size
-        if size != before:
-            slot = max(1, slot)  # where changes begin; a round without updates may end before
-            self._changes = [change for change in self._changes if change[0] != slot]
-            self._changes.append((slot, size))
+        self._changes = with_group_size(self._changes, slot, size, self.scenario.group_size)
 
     @property
     def answers(self) -> Sequence[int | tuple[int, ...]]:

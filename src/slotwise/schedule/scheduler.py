@@ -145,7 +145,8 @@ class Scheduler:
         )
 
     def restore(self, state: SchedulerState) -> None:
-        """Restore the state returned by `state`."""
+        """Restore the state returned by `state`, in which nothing is to be decided."""
+        self.undecided, self._answers = None, {}
         self.round, self._missing = state.round, state.missing
         self._in_flight, self._broadcasting = state.in_flight, state.broadcasting
         self._absent, self._senders = set(state.absent), list(state.senders)

@@ -179,14 +179,14 @@ def scheduler_for(
 
     Parameters and options are those of `simulate`; losses are real, so ``retransmission`` is not the fleet's.
     ``absent`` are the devices that are not present at the start. Just-in-time delivery needs a deadline: the
-    plan ends there.
+    plan ends there. What the policy decides by what is learned is left to the driver: `Scheduler.undecided`.
     """
     chosen = chosen_policy(policy, **options)
     devices, channel = case_of(scenario, fleet, link)
     if devices.windows is not None:
         raise InputError("windows", "given", "omitted: on a network, a device is in reach or absent")
-    refuse_agents(chosen)
     refuse_unseen_channel(chosen, channel)
+    asks, chosen = tuple(chosen.agents), chosen.without_agents()
     return Scheduler(
         scenario.group_size,
         planned_delivery(chosen, scenario, devices, channel, None),
@@ -197,6 +197,7 @@ def scheduler_for(
         sub_channels=scenario.sub_channels,
         full_duplex=scenario.has_full_duplex,
         link=channel,
+        asks=asks,
     )
 
 
@@ -232,7 +233,9 @@ def name_of_agent(policy: Policy, kind: DecisionKind) -> tuple[str, str | None]:
 def refuse_agents(policy: Policy) -> None:
     """Raise an InputError if a policy decides by what is learned: nothing is learned here."""
     for kind in policy.agents:
-        allowed = "used with train or sweep: it decides by what is learned, and nothing is learned here"
+        allowed = (
+            "used with train, sweep or serve: it decides by what is learned, and nothing is learned here"
+        )
         raise InputError(*name_of_agent(policy, kind), allowed)
 
 

@@ -106,7 +106,7 @@ def test_the_timeline_is_written_from_the_log_as_a_timeline_would_be(tmp_path):
     outcome = serve_in_memory(tmp_path / "run")
     plan, state = CONFIG.simulate(), outcome.state
     expected = measured_timeline(CONFIG, plan, state).to_json()
-    assert "".join(timeline_text(CONFIG, plan, state.log)) == expected
+    assert "".join(timeline_text(CONFIG, plan, state)) == expected
     assert (tmp_path / "run/timeline.json").read_text() == expected
 
 
@@ -118,7 +118,7 @@ def test_lost_uplinks_are_part_of_the_timeline():
     state.log.start([1, 2, 3])
     for one in rows:
         state.log.add(one)
-    text = "".join(timeline_text(config, config.simulate(), state.log))
+    text = "".join(timeline_text(config, config.simulate(), state))
     assert text == measured_timeline(config, config.simulate(), state).to_json()
     assert text.count('"lost"') == 6
 

@@ -76,6 +76,8 @@ class Device:
         self._work: Work | None = None
         self._model: Vector | None = None
         self._update: Vector | bytes | None = None  # as it is sent
+        self._loss: float | None = None  # that is sent with it
+        self._tells_loss = False  # whether the server wants losses
         self._seconds = 0.0  # that its training took
         self._grant: Frame | None = None
         self._part_bytes = UNLIMITED
@@ -192,7 +194,7 @@ class Device:
                 return
             self._drop_work()
             self._run_id, self._task = frame.label.run, None
-            self._self.is_wanted = "status" in frame.fields
+            self._self.is_wanted, self._tells_loss = "status" in frame.fields, "losses" in frame.fields
             self._downloads.drop(SERVER)
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
@@ -328,22 +330,26 @@ class Device:
 
     async def _train(self, task: CheckedTask, work: Work, model: Vector, start: TrainingStart) -> None:
         loop, began = asyncio.get_running_loop(), time.monotonic()
-        update = await loop.run_in_executor(self._executor, self._compute, task, model, start)
+        update, loss = await loop.run_in_executor(self._executor, self._compute, task, model, start)
         if self._work != work:
             return  # the server has assigned something else
         self.trainings += 1
-        self._update, self._seconds = update, time.monotonic() - began
+        self._update, self._loss, self._seconds = update, loss, time.monotonic() - began
         # Also if the grant is here already: the server measures the training by ``ready``.
         await self._send_ready(work)
         if self._grant is not None:
             await self._send_update(self._update, self._grant)
 
-    def _compute(self, task: CheckedTask, model: Vector, start: TrainingStart) -> Vector | bytes:
-        """Return the update as it is sent."""
+    def _compute(
+        self, task: CheckedTask, model: Vector, start: TrainingStart
+    ) -> tuple[Vector | bytes, float | None]:
+        """Return the update as it is sent, and the loss if the server wants it."""
         from slotwise.learning.task import update_of  # noqa: PLC0415  (a device that waits needs no task)
 
-        update = update_of(task.local_update(model, start))
-        return update if self._packing is None else self._packing.pack(update)
+        result = task.local_update(model, start)
+        loss = task.reported_loss(result, model, self.number) if self._tells_loss else None
+        update = update_of(result)
+        return update if self._packing is None else self._packing.pack(update), loss
 
     @property
     def _holds(self) -> str:
@@ -375,6 +381,8 @@ class Device:
         if partial := grant.fields.get("partial"):  # parts that have come, of this update or of another
             first = received_of(partial, grant.work, checksum(update))
         fields = {"grant": grant.fields.get("grant", "")}
+        if self._loss is not None:
+            fields["loss"] = repr(self._loss)
         for frame in frames(grant.label, update, fields, self._part_bytes, first):
             await self._publish("update", frame)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import nan
 from typing import NamedTuple
 
 from slotwise.aggregation import Vector
@@ -134,6 +135,7 @@ class EndedGrant(NamedTuple):
     spoiled: bool
     silent: bool
     finite: bool = True
+    loss: float = nan  # that the device reports
 
 
 class ChannelGrant:
@@ -149,7 +151,7 @@ class ChannelGrant:
         self.update: Vector | None = None
         self._grant: Grant | None = None
         self._awaited = self._spoiled = False
-        self._finite = True
+        self._finite, self._loss = True, nan
 
     def begin(self, label: Label, slot: int, *, awaited: bool) -> Grant:
         """Grant the channel; no update is ``awaited`` if the device has left meanwhile."""
@@ -168,9 +170,9 @@ class ChannelGrant:
         """True while the granted update may still come."""
         return self._grant is not None and self._awaited and self.update is None and not self._spoiled
 
-    def receive(self, update: Vector) -> None:
-        """Take the update that was granted."""
-        self.update = update
+    def receive(self, update: Vector, loss: float = nan) -> None:
+        """Take the update that was granted, and the loss that its device reports."""
+        self.update, self._loss = update, loss
 
     def spoil(self, *, finite: bool = True) -> None:
         """Note that the granted device has sent a bad update."""
@@ -186,7 +188,7 @@ class ChannelGrant:
         assert self._grant is not None
         # A good update counts even if a bad one came before it.
         spoiled = self._awaited and self._spoiled and self.update is None
-        ended = EndedGrant(self._grant, self.update, spoiled, self.is_waiting, self._finite)
+        ended = EndedGrant(self._grant, self.update, spoiled, self.is_waiting, self._finite, self._loss)
         self._grant, self.update, self._awaited = None, None, False
         return ended
 

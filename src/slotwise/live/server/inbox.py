@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import isfinite, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ JOINS_TOO_OFTEN = "device joins too often"
 FLOOD_BURST, FLOOD_RATE = 200, 10.0
 JOIN_BURST, JOIN_RATE = 20, 0.5  # times that a device may join, at once and per second; each is an event
 REPORT_BURST, REPORT_RATE = 10, 0.2  # reports of a device that are read, at once and per second
+LONGEST_NUMBER = 32  # characters
 NOBODY = 0  # the sender of messages of devices that the run does not have
 
 
@@ -268,7 +270,7 @@ class Inbox:
             if not isinstance(whole, Frame):
                 return whole
             frame = whole
-        self.state.grant.receive(self._updates.checked(frame))
+        self.state.grant.receive(self._updates.checked(frame), _loss_in(frame.fields))
         self.state.timings.received()
         self.state.uploads.drop(device)
         return None
@@ -293,3 +295,12 @@ class Inbox:
         if self._updates.packing is not None:
             return frame._replace(packed=numbers)
         return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32), packed=None)
+
+
+def _loss_in(fields: Mapping[str, str]) -> float:
+    """Return the loss that a device reports; NaN if it reports none."""
+    try:
+        loss = float(fields.get("loss", "")[:LONGEST_NUMBER])
+    except ValueError:
+        return nan
+    return loss if isfinite(loss) else nan

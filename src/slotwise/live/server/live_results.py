@@ -6,16 +6,18 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise, zip_longest
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
+from slotwise.aggregation import Vector
 from slotwise.base.daemon_threads import DaemonThreads
 from slotwise.base.files import appending, write_atomically, write_document
 from slotwise.base.observer import BaseObserver
 from slotwise.learning import Point, Task
 from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.course import has_multiple
 from slotwise.live.clock import Signal
 from slotwise.live.server.aggregator import DeviceNorms, Rollback
 from slotwise.live.server.inbox import Rejection
@@ -27,6 +29,7 @@ from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.run_folder import model_sha256
 from slotwise.runs.saved_run import Status
+from slotwise.scenario import Scenario
 from slotwise.schedule import Record, Scheduler, Timeline
 from slotwise.schedule.costs import ServerUsage
 from slotwise.schedule.timeline import round_as_dict
@@ -61,11 +64,14 @@ class Figures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of the plan, as far as the run went, with what was measured."""
+    """Comparison of the plan, as far as the run went, with what was measured.
+
+    The plan of a schedule that was decided by what is learned is the one without that.
+    """
 
     planned: Figures
     measured: Figures
-    as_planned: int  # updates of the planned device, round and staleness
+    as_planned: int | None  # of the planned device, round and staleness; None: not planned
     first_difference: str | None  # description of the first update that differs
     late: dict[int, int]  # how often each device was late
     seconds: float
@@ -81,17 +87,27 @@ class Comparison:
         return planned, 1000 * self.seconds / self.measured.rounds
 
 
+def measured_scenario(config: RunConfig, state: LiveState) -> Scenario:
+    """Return the scenario with the group sizes that were decided."""
+    sizes = tuple(state.group_sizes)
+    return replace(config.channel, group_size_changes=sizes) if sizes else config.channel
+
+
 def measured_timeline(config: RunConfig, plan: Timeline, state: LiveState) -> Timeline:
     """Return what happened on the channel as a timeline."""
-    return Timeline.of(config.channel, plan.schedule, plan.delay, state.record, plan.fleet)
+    return Timeline.of(measured_scenario(config, state), plan.schedule, plan.delay, state.record, plan.fleet)
 
 
-def compare(plan: Timeline, state: LiveState, slot_ms: float | None = None) -> Comparison:
+def compare(
+    plan: Timeline, state: LiveState, slot_ms: float | None = None, is_decided: bool = False
+) -> Comparison:
     """Compare what happened with the first rounds of the plan, reading the log once."""
-    plan = plan if plan.rounds == state.round else plan.first(state.round)
+    plan = plan if plan.rounds <= state.round else plan.first(state.round)
     tally, as_planned, difference, late = Tally(), 0, None, None
-    for k, (one, expected) in enumerate(zip(state.log, _updates(plan), strict=True)):
+    for k, (one, expected) in enumerate(zip_longest(state.log, _updates(plan))):
         tally.add(one)
+        if is_decided:
+            continue
         actual = [(device, k - version) for k, device, version, _, _ in one.uplinks]
         as_planned += len(set(expected) & set(actual))
         if difference is None:
@@ -102,7 +118,7 @@ def compare(plan: Timeline, state: LiveState, slot_ms: float | None = None) -> C
     return Comparison(
         Figures.of(plan),
         tally.figures(),
-        as_planned,
+        None if is_decided else as_planned,
         difference,
         dict(sorted(state.log.late.items())),
         state.seconds,
@@ -161,10 +177,11 @@ class Tally:
         return Figures(self._rounds, self._updates, self._lost, mean, self._oldest, *slots)
 
 
-def timeline_text(config: RunConfig, plan: Timeline, log: RoundLog) -> Iterator[str]:
+def timeline_text(config: RunConfig, plan: Timeline, state: LiveState) -> Iterator[str]:
     """Yield the text of timeline.json, what `Timeline.to_json` would return of all rounds."""
+    log, scenario = state.log, measured_scenario(config, state)
     empty = Record([], [], [], [[*(log.starters or ())]])
-    head = Timeline.of(config.channel, plan.schedule, plan.delay, empty, plan.fleet).to_json()
+    head = Timeline.of(scenario, plan.schedule, plan.delay, empty, plan.fleet).to_json()
     yield head.removesuffix("]}")
     for k, one in enumerate(log):
         entry = round_as_dict(k, one.uplinks, one.lost, (one.start, one.end), one.receivers)
@@ -172,18 +189,27 @@ def timeline_text(config: RunConfig, plan: Timeline, log: RoundLog) -> Iterator[
     yield "]}"
 
 
-class Evaluator:
-    """Evaluates the models of the rounds ``due`` in a thread of its own.
+class _Model(NamedTuple):
+    """A model, and when it was complete."""
 
-    ``evaluated`` is called with the points, ``bad`` with the models whose loss is not finite: there is no
-    point for them, as in a simulation.
+    version: int
+    weights: Vector
+    completion: Completion
+
+
+class Evaluator:
+    """Evaluates models in a thread of its own: those ``due``, or the newest at each multiple of ``due``.
+
+    Whether a model is the newest at a multiple is known when the next one is there. ``evaluated`` is called
+    with the points, ``bad`` with the models whose loss is not finite: there is no point for them, as in a
+    simulation.
     """
 
     def __init__(
         self,
         task: Task,
         state: LiveState,
-        due: Collection[int],
+        due: Collection[int] | int,
         evaluated: Callable[[Point], None],
         bad: Callable[[int], None],
     ) -> None:
@@ -191,6 +217,7 @@ class Evaluator:
         self._evaluated, self._bad = evaluated, bad
         self._changed = Signal()
         self._newest_bad = -1
+        self._newest: _Model | None = None
 
     @property
     def last_is_bad(self) -> bool:
@@ -198,11 +225,27 @@ class Evaluator:
         return self._newest_bad == self._state.round
 
     def note_model(self) -> None:
-        """Remember the newest model if it is to be evaluated."""
-        state = self._state
+        """Remember the newest model if it is to be evaluated, or the one before if that is known only now."""
+        state, before, due = self._state, self._newest, self._due
+        done = state.completions[state.round] if state.round else Completion()
+        self._newest = newest = _Model(state.round, state.models[state.round], done)
+        if not isinstance(due, int):
+            if newest.version in due:
+                self._remember(newest)
+        elif before is not None and has_multiple(before.completion.slot, done.slot, due):
+            self._remember(before)
+
+    def note_last(self) -> None:
+        """Remember the newest model: there will be no other."""
+        if self._newest is not None:
+            self._remember(self._newest)
+
+    def _remember(self, model: _Model) -> None:
+        version, weights, completion = model
         # A resumed run may have evaluated its newest model before.
-        if state.round in self._due and all(point.round != state.round for point in state.points):
-            state.unevaluated[state.round] = state.models[state.round]
+        if all(point.round != version for point in self._state.points):
+            self._state.unevaluated[version] = weights
+            self._state.completions[version] = completion
             self._changed.notify()
 
     async def run(self) -> None:
@@ -233,7 +276,7 @@ class Evaluator:
             self._changed.notify()
             self._bad(version)
             return
-        slot, staleness = self._state.completions[version] if version else Completion()
+        slot, staleness = self._state.completions[version]
         point = Point(slot, version, found.loss, found.accuracy, staleness, found.metrics)
         self._state.points.append(point)
         # Kept until now: a run resumed from a checkpoint made during the evaluation has to evaluate it.
@@ -297,8 +340,8 @@ class LiveFiles:
         model = state.models[state.round]
         self.folder.write_model(task.named_arrays(model))
         if state.round:
-            comparison = compare(plan, state, self._options.slot_ms)
-            write_atomically(self.folder.path / "timeline.json", timeline_text(self._config, plan, state.log))
+            comparison = compare(plan, state, self._options.slot_ms, self._config.decides_by_learning)
+            write_atomically(self.folder.path / "timeline.json", timeline_text(self._config, plan, state))
             norms = {device: norms._asdict() for device, norms in comparison.norms.items()}
             write_document(self.folder.path / "live.json", {**asdict(comparison), "norms": norms})
         last = state.points[-1] if state.points else None

@@ -6,14 +6,13 @@ import asyncio
 import json
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from slotwise.base.observer import BaseObserver
 from slotwise.base.user_code import describe_error
 from slotwise.learning import Task
 from slotwise.learning.checked_task import CheckedTask
-from slotwise.learning.course import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
 from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.parts import HEADER_BYTES
@@ -92,7 +91,6 @@ class _LiveRun:
         self._options, self._observer, self._clock, self._more = server, observer, clock, more
         self._files, self._log = LiveFiles(folder, config, server), EventLog(observer)
         self._plan, self._timeline = plan, plan.timeline
-        self._due = evaluation_rounds(self._timeline, config.slots_between_evaluations)
         self._saved = clock.now()
         self._saving: asyncio.Task[None] | None = None
         self._boundary: Snapshot | None = None  # the end of the last round
@@ -109,7 +107,11 @@ class _LiveRun:
         state.timings = Timings(self._clock.now)
         devices, rounds = await self._connect(channel, return_timeout)
         self._evaluator = Evaluator(
-            self._task, state, self._due, self._observer.evaluated, rounds.aggregator.note_bad_evaluation
+            self._task,
+            state,
+            self._plan.due(),
+            self._observer.evaluated,
+            rounds.aggregator.note_bad_evaluation,
         )
         self._evaluator.note_model()
         self._observer.run_started(self._timeline, None)
@@ -127,6 +129,8 @@ class _LiveRun:
                 status, state = "interrupted", self._last_round()
             elif status != "interrupted":  # else models are evaluated when the run is resumed
                 await self._evaluator.finish(evaluating)
+                if self._plan.agent is not None:  # it ended at the deadline, in the middle of a round
+                    state = replace(self._last_round(), points=state.points, reports=state.reports)
                 status = "diverged" if self._evaluator.last_is_bad else status
         except Exception as error:  # of the user's rule or task, or of the channel
             failure, status, state = error, "interrupted", self._last_round()
@@ -156,12 +160,15 @@ class _LiveRun:
         return LiveState(self._scheduler(), models={0: self._task.initial_model()}, log=self._files.log)
 
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
-        config, options, run = self._config, self._options, self._files.run_id
+        config, options, run, plan = self._config, self._options, self._files.run_id, self._plan
         topics, devices = Topics(options.name), config.channel.devices
         _, fleet, link = config.ready_parts()
         spec = RunSpec(
             run=run,
             rounds=self._timeline.rounds,
+            agent=plan.agent,
+            group_size=config.channel.group_size,
+            deadline=None if plan.agent is None else config.deadline,
             fleet=fleet,
             link=link,
             aggregation=loaded(config.rule),
@@ -177,8 +184,9 @@ class _LiveRun:
             part_bytes=1024 * options.packet_kib - HEADER_BYTES,
             announcement={
                 "devices": str(devices),
-                "parameters": json.dumps(self._plan.options_for_devices()),
+                "parameters": json.dumps(plan.options_for_devices()),
                 "status": "1",  # devices may report their own status
+                **({"losses": "1"} if plan.wants_losses else {}),
             },
         )
         updates = UpdateCheck(self._task.size, packing_of(self._task))
@@ -211,10 +219,12 @@ class _LiveRun:
             await check_round_trips(devices, self._options.slot_ms)
         self._status.phase = "running"
         try:
-            await rounds.play(self._observer.wants_stop)
+            is_over = await rounds.play(self._observer.wants_stop)
         except NotFinite:
             return "diverged"
-        return "finished" if state.round == self._timeline.rounds else "interrupted"
+        if is_over:
+            self._evaluator.note_last()
+        return "finished" if is_over else "interrupted"
 
     # While it runs
 

@@ -17,6 +17,7 @@ from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.inbox import Inbox, Reply
 from slotwise.live.server.outbox import Announcement, Outbox
 from slotwise.live.transport import Channel, Connected
+from slotwise.schedule import Agent
 from slotwise.schedule.link import Link
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
@@ -31,7 +32,7 @@ class RunSpec:
     """Parameters of a live run."""
 
     run: str  # its identifier
-    rounds: int
+    rounds: int  # planned
     fleet: Fleet  # the slots of every device's training
     link: Link  # the slots of uplinks and broadcasts
     aggregation: Aggregation
@@ -44,6 +45,9 @@ class RunSpec:
     longest_training: float | None = None  # seconds; None: a multiple of what the device's trainings took
     cool_down: float | None = None  # seconds in which a penalty point expires; None: many timeouts
     return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
+    agent: Agent | None = None  # takes the decisions by what is learned, if the schedule has any
+    group_size: int = 1  # of the first round
+    deadline: int | None = None  # the slot at which the run ends; None: after its rounds
     announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
     part_bytes: int = UNLIMITED  # numbers of a message beyond this length are sent in parts
 

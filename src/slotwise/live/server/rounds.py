@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from slotwise.live.clock import SlotClock
 from slotwise.live.protocol import Label, Work
 from slotwise.live.server.aggregator import Aggregator
+from slotwise.live.server.deciding import Deciding
 from slotwise.live.server.monitor import DeviceMonitor
 from slotwise.live.server.round_log import Late, Round
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
@@ -30,7 +31,7 @@ class RoundDriver:
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
         self._late: list[Late] = []
-        self.aggregator = Aggregator(devices)
+        self.aggregator, self._deciding = Aggregator(devices), Deciding(devices.spec, devices.state)
         self._overdue_since: dict[int, float] = {}
         self._silent_since: dict[int, float] = {}  # devices that were granted the channel and sent nothing
         self._connection = self._channel.connections
@@ -41,19 +42,21 @@ class RoundDriver:
         """Uplinks and lost uplinks of the round that is not complete yet."""
         return self._uplinks, self._lost
 
-    async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Play rounds until all are done, or until ``stop()``, called after each, is true."""
+    async def play(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Play rounds until all are done, or until ``stop()``, called after each; return whether all are."""
         state = self._state
         self._slots.start(state.slot)
         self._overdue_since = dict.fromkeys(state.overdue, self._clock.now())
         self._began = self._clock.now() - state.seconds
         # A resumed run has handed out its model; devices that lack it get it when they say ``here``.
         if state.log.starters is None:
-            first = state.scheduler.start()
+            first = self._deciding.start()
             state.log.start(first.receivers)
             await self._hand_out(first, 0)
-        while state.round < self._spec.rounds:
+        while not self._has_ended():
             await self._next_instant()
+            if self._has_ended():
+                break
             planned_slot, planned = state.agenda.pop()
             slot = self._slots.reached(planned_slot)
             self._timeout.restart()
@@ -63,13 +66,28 @@ class RoundDriver:
             # In the same call as their Lost events: after Left, the Scheduler queues no update again.
             happened += [self._forget(event) for event in self.aggregator.take_rebooked()]
             state.slot = slot
-            action = state.scheduler.step(happened, slot)
+            action = self._deciding.next_action(happened, slot)
             if isinstance(action, Grant):
                 await self._grant(action, slot)
             elif isinstance(action, Deliver):
-                await self._end_round(action, slot)
+                end = slot + self._spec.link.broadcast(action.receivers, slot)
+                if self._is_after_deadline(end):
+                    break
+                await self._end_round(action, slot, end)
                 if stop():
-                    return
+                    return self._has_ended()
+        return True
+
+    def _has_ended(self) -> bool:
+        """Return whether all rounds are done; a schedule that is decided meanwhile ends at the deadline."""
+        if self._spec.deadline is None:
+            return self._state.round >= self._spec.rounds
+        # Between planned slots of a fixed length something else may happen, such as a training that was late.
+        following = self._state.slot if self._slots.paced else self._state.agenda.next_slot
+        return following is not None and self._is_after_deadline(self._slots.reached(following))
+
+    def _is_after_deadline(self, slot: int) -> bool:
+        return self._spec.deadline is not None and slot > self._spec.deadline
 
     async def _next_instant(self) -> None:
         """Wait for the next slot in which something happens, planned or not."""
@@ -206,6 +224,7 @@ class RoundDriver:
         self._silent_since.pop(device, None)
         self._uplinks.append(uplink)
         self.aggregator.add(label, ended.update, (ended.grant.slot, slot))
+        self._deciding.note_update(device, ended.update, ended.loss)
         state.assignments.deliver(device)
         return Sent(device)
 
@@ -220,14 +239,15 @@ class RoundDriver:
         awaited = state.assignments.work.get(device) == work  # not if it has left since
         await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
 
-    async def _end_round(self, delivery: Deliver, slot: int) -> None:
+    async def _end_round(self, delivery: Deliver, slot: int, end: int) -> None:
         """Apply the updates of a round and broadcast the next model; from now on the round is complete."""
-        state, end = self._state, slot + self._spec.link.broadcast(delivery.receivers, slot)
+        state = self._state
         state.models[delivery.version] = await self.aggregator.next_model(delivery.version)
         # This raises `LiveState.round`, so it comes after the new model, which may raise an error instead.
         seconds, receivers = round(self._clock.now() - self._began, 6), [*delivery.receivers]
         done = Round(slot, end, seconds, self._uplinks, self._lost, receivers, self._late)
         state.complete_round(done)
+        self._deciding.note_round(slot)
         self._uplinks, self._lost, self._late = [], [], []
         await self._hand_out(delivery, end)
         # After the hand-out, which decides the models that devices still compute on.

@@ -11,6 +11,7 @@ from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.base.errors import InputError, NoEffectError, UserError
 from slotwise.fleet import Retransmission
 from slotwise.learning.compression import NoCompression
+from slotwise.learning.course import evaluation_rounds
 from slotwise.learning.local_training import LocalTraining
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, TRAINED, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
@@ -19,6 +20,7 @@ from slotwise.options import Range, declared, names_of
 from slotwise.options.checks import Value
 from slotwise.options.declarations import declarations, mark_of
 from slotwise.runs import RunConfig
+from slotwise.runs.decided_run import PolicyAgent
 from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
@@ -88,10 +90,17 @@ class ServerConfig(Value):
 
 @dataclass(frozen=True)
 class LivePlan:
-    """The run that a live server plays: a configuration without simulated faults, and its timeline."""
+    """The run that a live server plays: a configuration without simulated faults, and its timeline.
+
+    Attributes:
+        config: The configuration.
+        timeline: The plan; of a schedule that is decided by what is learned, the one without that.
+        agent: Takes the decisions by what is learned, if there are any.
+    """
 
     config: RunConfig
     timeline: Timeline
+    agent: PolicyAgent | None = None
 
     @classmethod
     def of(cls, config: RunConfig) -> LivePlan:
@@ -114,12 +123,22 @@ class LivePlan:
         refuse_device_halves(config)
         if config.end.target is not None:
             raise InputError("stop_at", str(config.end.target), "omitted: a live run ends at its deadline")
-        timeline = config.simulate()
+        timeline = config.without_learning().simulate()
         if len(timeline.lost):
             lost = f"{len(timeline.lost):,} uplinks would be lost"
             allowed = f"a link that loses none: {lost}, and in a live run losses are real"
             raise InputError("radio_link", config.options()["radio_link"], allowed)
-        return cls(config, timeline)
+        return cls(config, timeline, PolicyAgent(config) if config.decides_by_learning else None)
+
+    @property
+    def wants_losses(self) -> bool:
+        """True if decisions may depend on losses, so that devices have to report them."""
+        return self.agent is not None and self.agent.sees_losses
+
+    def due(self) -> Collection[int] | int:
+        """Return the models to evaluate, or the slots between evaluations if the timeline is not known."""
+        every = self.config.slots_between_evaluations
+        return evaluation_rounds(self.timeline, every) if self.agent is None else every
 
     def scheduler(
         self, retransmission: Retransmission = "next-turn", absent: Collection[int] = ()

@@ -6,7 +6,7 @@ import io
 import json
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from slotwise.live.server.aggregator import ModelHealth
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Penalties, Presence
 from slotwise.live.server.round_log import Position, Round, RoundLog, as_rounds
 from slotwise.live.server.timings import Timings
-from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
+from slotwise.runs.checkpoints import LEARNING, RULE_STATE, learning_in, rule_state_in
 from slotwise.schedule import (
     Agenda,
     Delivered,
@@ -60,6 +60,8 @@ class LiveState:
     slot: int = 0  # the last one in which something happened
     models: dict[int, Vector] = field(default_factory=dict)  # those that devices compute on, and the newest
     rule_state: RuleState = field(default_factory=dict)  # of the aggregation rule, after the completed rounds
+    learned: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # that decisions depend on
+    group_sizes: Sequence[tuple[int, int]] = ()  # that were decided: (slot of the broadcast, size)
     presence: Presence = field(default_factory=Presence)
     assignments: Assignments = field(default_factory=Assignments)
     grant: ChannelGrant = field(default_factory=ChannelGrant)
@@ -121,6 +123,7 @@ class Snapshot(NamedTuple):
     models: dict[int, Vector]
     unevaluated: dict[int, Vector]
     rule_state: RuleState = NO_STATE
+    learned: Mapping[str, NDArray[Any]] = {}
 
     @classmethod
     def of(cls, state: LiveState) -> Snapshot:
@@ -142,9 +145,12 @@ class Snapshot(NamedTuple):
             "grants": state.grant.count,
             "log": state.log.position._asdict(),
             "completions": dict(state.completions),
+            "group_sizes": list(state.group_sizes),
         }
         # Models and the arrays of the rule are never changed in place, so copies of the tables are enough.
-        return cls(document, dict(state.models), dict(state.unevaluated), state.rule_state)
+        return cls(
+            document, dict(state.models), dict(state.unevaluated), state.rule_state, dict(state.learned)
+        )
 
     @property
     def position(self) -> Position:
@@ -184,6 +190,8 @@ class Snapshot(NamedTuple):
             slot=document["slot"],
             models=dict(self.models),
             rule_state=self.rule_state,
+            learned=self.learned,
+            group_sizes=[(slot, size) for slot, size in document.get("group_sizes", [])],
             presence=Presence(connected, changes),
             penalties=Penalties(_by_number(document.get("penalties", {})), document["barred"]),
             health=ModelHealth(document.get("health")),
@@ -209,6 +217,7 @@ def encode_state(snapshot: Snapshot) -> bytes:
         vectors = [models[version] for version in sorted(models)]
         arrays[name] = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
     arrays |= {RULE_STATE + name: array for name, array in snapshot.rule_state.items()}
+    arrays |= {LEARNING + name: array for name, array in snapshot.learned.items()}
     text = np.frombuffer(json.dumps(snapshot.document).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, document=text, **arrays)
@@ -225,9 +234,9 @@ def decode_state(data: bytes, scheduler: Scheduler, devices: int, log: RoundLog)
                 dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))
                 for name in ("models", "unevaluated")
             )
-            rule_state = rule_state_in(archive)
+            rule_state, learned = rule_state_in(archive), learning_in(archive)
         kept = set(models) | set(unevaluated)
-        snapshot = Snapshot(document, models, unevaluated, rule_state)
+        snapshot = Snapshot(document, models, unevaluated, rule_state, learned)
         if old is not None:
             _take_old_record(document, old, log, kept)
         elif not log.resume(snapshot.position):
