@@ -54,6 +54,42 @@ def test_a_view_has_all_schedules_a_part_of_the_chart_and_joules(answers: Answer
     assert view["schedules"]["async"]["rounds"] > 0
 
 
+RADIO = {**SMALL, "radio_link": "rate-adaptive", "radio_radius_m": "200"}
+
+
+def test_access_schemes_have_the_figures_of_their_timelines_and_one_window(answers: Answers) -> None:
+    found = value(answers.answer("access", RADIO | {"access": "ofdma", "ofdma_devices": "3"}))
+    assert (found["chosen"], [*found["schemes"]]) == ("ofdma", ["tdma", "ofdma", "noma", "over-the-air"])
+    first, end = found["slots"]
+    for name, row in found["schemes"].items():
+        own = {"ofdma_devices": "3"} if name == "ofdma" else {}
+        timeline = effective(parse_options(RADIO | {"access": name} | own))[0].simulate()
+        assert row["rounds"] == timeline.rounds
+        assert row["lost"] == len(timeline.lost)
+        assert row["uplink_slots"] == np.mean(timeline.end - timeline.start)
+        shown = (timeline.start < end) & (timeline.end > first)
+        assert row["channel"]["device"][: shown.sum()] == timeline.device[shown].tolist()
+    assert found["schemes"]["tdma"]["channel"]["lanes"] == 1
+    assert found["schemes"]["ofdma"]["channel"]["lanes"] == 3
+
+
+def test_there_are_no_access_schemes_without_a_rate_and_none_for_a_scheme_that_does_not_fit(
+    answers: Answers,
+) -> None:
+    assert value(answers.answer("access", SMALL)) is None
+    assert value(answers.answer("access", {**SMALL, "radio_link": "fixed-rate"})) is None
+    windows = RADIO | {"window_period": "50", "window_length": "40"}
+    schemes = value(answers.answer("access", windows))["schemes"]
+    assert schemes["tdma"]["rounds"] > 0
+    assert schemes["noma"] is None
+
+
+@pytest.mark.parametrize("access", ["ofdma", "noma", "over-the-air"])
+def test_the_map_of_a_cell_does_not_depend_on_the_access_scheme(answers: Answers, access: str) -> None:
+    cell = value(answers.answer("cell", RADIO | {"access": access}))
+    assert cell["snr_db"] == value(answers.answer("cell", RADIO))["snr_db"]
+
+
 def test_runs_their_timelines_and_curves_are_answered(tmp_path: Path) -> None:
     shutil.copytree(GRID / RUN, tmp_path / "run")
     config = RunFolder(tmp_path / "run").parameters()

@@ -397,3 +397,21 @@ def test_no_size_scrolls_sideways(
         assert page.run("document.documentElement.scrollWidth") <= width
         paper = page.run("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, paper[4:-1].split(","))) < 200) == dark
+
+
+def test_access_schemes_are_side_by_side_and_chosen_by_their_row(server: Served, browser: Browser) -> None:
+    place = address(server, SMALL | {"radio_link": "rate-adaptive", "radio_radius_m": 200})
+    with browser.page(place) as page:
+        rows = "[...document.querySelectorAll('.scheme')].map(row => row.dataset.access)"
+        assert page.run(rows) == ["tdma", "ofdma", "noma", "over-the-air"]
+        bars = "document.querySelectorAll('[data-access=ofdma] rect').length"
+        assert page.run(bars) > 3
+        page.run("document.querySelector('[data-access=ofdma]').click()")
+        page.settle()
+        assert page.run("sw.view.access") == "ofdma"
+        assert page.run("document.querySelector('[data-access=ofdma]').ariaChecked") == "true"
+        rounds = page.run("document.querySelector('[data-access=ofdma] [data-figure=rounds]').textContent")
+        assert rounds == figures(page, "idfl")["rounds"]
+        page.run("sw.form.give('radio_link', '')")
+        page.settle()
+        assert page.run("document.getElementById('access').hidden")

@@ -44,6 +44,7 @@ from slotwise.radio import (
     AccessChoice,
     FixedSlots,
     LinkChoice,
+    RadioLink,
     RadioOptions,
     RateAdaptive,
     Tdma,
@@ -189,7 +190,7 @@ class Setting(Value):
         if self.access.in_groups:
             name = ACCESS.name_of(self.access)
             if not isinstance(self.link, RateAdaptive):
-                raise InputError("access", name, "tdma, unless radio_link is rate-adaptive")
+                raise NoEffectError("access", name, "unless radio_link is rate-adaptive")
             if self.channel.sub_channels > 1:
                 raise ConflictError("sub_channels", "access")
             if fleet.windows is not None:
@@ -353,9 +354,12 @@ class Setting(Value):
             return FleetLink.of(scenario, fleet or self.fleet.fleet(scenario, self.seed))
         if not isinstance(self.link, RadioOptions):
             return own_link(LINK, self.link, scenario, self.seed)
-        slots = self.fleet.uplinks.uplink_slots
-        radio = self.radio().link(scenario, seed=self.seed, uplink_slots=slots, until=scenario.deadline)
-        return self.access.link(radio)
+        return self.access.link(self.radio_link(scenario))
+
+    def radio_link(self, channel: Scenario | None = None) -> RadioLink:
+        """Return the link over the radio of devices that send alone, whatever the access scheme."""
+        scenario, slots = channel or self.channel, self.fleet.uplinks.uplink_slots
+        return self.radio().link(scenario, seed=self.seed, uplink_slots=slots, until=scenario.deadline)
 
     def sending_joules(self) -> tuple[float, ...]:
         """Return the joules of a slot of sending, of all devices or one by one: what their batteries pay.

@@ -61,8 +61,8 @@ def _is_of_slow_link(config: Setting, error: InputError) -> bool:
 def _reason(config: Setting, error: InputError) -> str:
     if isinstance(error, UnreachableError):  # the link cannot be built
         return error.reason
-    link, channel = config.make_link(), config.channel
-    slots = float(np.median(_uplink_slots(link))) if isinstance(link, RadioLink) else 0.0
+    channel = config.channel
+    slots = float(np.median(_uplink_slots(config.radio_link())))
     takes = f"an uplink takes {slots:,.0f} slots, the median of the devices"
     return f"{takes}, and no round of {channel.group_size} ends by the deadline, {channel.deadline:,}"
 
@@ -76,9 +76,8 @@ def _culprits(config: Setting) -> list[_Culprit]:
     for name, value in changed.items():
         others = {other: changed[other] for other in changed if other != name}
         with suppress(UserError):  # other options need this one
-            link = replace(config, link=choose(LINK, name_of_link | others)).make_link()
-            if isinstance(link, RadioLink):
-                culprits.append(_Culprit(_round_slots(config, link), name, value, known[name].default))
+            link = replace(config, link=choose(LINK, name_of_link | others)).radio_link()
+            culprits.append(_Culprit(_round_slots(config, link), name, value, known[name].default))
     return culprits
 
 

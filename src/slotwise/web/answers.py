@@ -25,6 +25,7 @@ from slotwise.scenario import Scenario
 from slotwise.schedule import NoRoundError, Timeline
 from slotwise.setting.planning import SCHEDULES, Plan, divisors, plan
 from slotwise.web import exploration, refusals
+from slotwise.web.access_view import access_view
 from slotwise.web.controls import TRAINED, controls, effective, parse_options, parse_powers
 from slotwise.web.exploration import cell_map, is_plain, refuse_too_long
 from slotwise.web.results_browser import ResultsBrowser
@@ -65,6 +66,7 @@ class Answers:
             "view": self._view,
             "part": self._part,
             "cell": self._cell,
+            "access": self._access,
             "sizes": self._sizes,
             "rows": self._rows,
             "download": self._download,
@@ -109,6 +111,10 @@ class Answers:
         timeline = self._timeline(given)
         config = self._results.run(given["run"]).config if "run" in given else _config(given)
         return cell_map(config, timeline)
+
+    def _access(self, given: Parameters) -> Any:
+        """Return the access schemes side by side; None without a radio link that has them."""
+        return access_view(self._timelines, parse_options(_without(given, *ENERGY)))
 
     def _sizes(self, given: Parameters) -> Any:
         return self._sweeps.begin(parse_options(_without(given, *ENERGY)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import pi, sqrt
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +20,7 @@ from slotwise.options import replaced_options
 from slotwise.radio import ChannelModel, RadioOptions
 from slotwise.report.gantt.chart import (
     SERVER,
+    Interval,
     Window,
     activity_table,
     describe,
@@ -36,7 +37,6 @@ from slotwise.web.controls import CASE, effective, of_other_choices
 from slotwise.web.refusals import at_fault, in_labels
 
 if TYPE_CHECKING:
-    from slotwise.radio import RadioLink
     from slotwise.radio.channel import ModelConditions
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
@@ -191,8 +191,6 @@ def part(
     cut = table.shape[1] > most
     table = table[:, :most]
     carried = transfers(timeline, window)[:most]
-    beside = timeline.scenario.has_full_duplex
-    alone = [one for one in carried if beside or one.device != SERVER]  # uplinks come first
     names = ("device", "kind", "start", "end", "version", "round")
     columns = list(zip(*carried, strict=True)) or [()] * 6
     starts = round_starts(timeline, window)
@@ -202,10 +200,17 @@ def part(
         "cut": cut,
         "bars": dict(zip(names, table.tolist(), strict=True)),
         "channel": dict(zip(names, ([int(value) for value in column] for column in columns), strict=True)),
-        "lanes": max(1, timeline.most_at_once + beside),
-        "lane": [*lanes(alone), *[-1] * (len(carried) - len(alone))],  # -1: all of them
+        **placed(timeline, carried),
         "rounds": [list(starts), list(starts.values())],
     }
+
+
+def placed(timeline: Timeline, carried: Sequence[Interval]) -> dict[str, Any]:
+    """Return the number of lanes of the channel, and the lane of each transfer; -1 is all of them."""
+    beside = timeline.scenario.has_full_duplex
+    alone = [one for one in carried if beside or one.device != SERVER]  # uplinks come first
+    lane = [*lanes(alone), *[-1] * (len(carried) - len(alone))]
+    return {"lanes": max(1, timeline.most_at_once + beside), "lane": lane}
 
 
 def forms(config: RunConfig, given: Mapping[str, Any]) -> dict[str, str]:
@@ -251,7 +256,7 @@ def cell_map(config: RunConfig, timeline: Timeline) -> dict[str, Any] | None:
     options = config.link
     if not isinstance(options, RadioOptions) or not isinstance(options.channel, ChannelModel):
         return None
-    link = cast("RadioLink", config.make_link())
+    link = config.radio_link()
     snr_db = cast("ModelConditions", link.conditions).mean_snr_db
     cell = options.channel.cell(config.channel.devices, config.seed)
     numbers = np.arange(1, config.channel.devices + 1)

@@ -132,6 +132,7 @@ class Explorer:
             Route("/api/view", self._answer),
             Route("/api/part", self._answer),
             Route("/api/cell", self._answer),
+            Route("/api/access", self._answer),
             Route("/api/runs", self._answer),
             Route("/api/curves", self._answer),
             Route("/api/sizes", self._sizes),

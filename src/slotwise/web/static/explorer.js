@@ -84,9 +84,11 @@
       gantt.show(view.gantt, source, view.part, view.slot_seconds);
       sw.training?.planned(view);
       byId("cell").hidden = !view.options.radio_link;
+      byId("access").hidden = view.options.radio_link !== "rate-adaptive";
       if (askView.isLast()) {
         askSizes();
         if (brief) await askOthers(given);
+        if (!byId("access").hidden && askView.isLast()) await askAccess(plan);
         if (view.options.radio_link && askView.isLast()) await askCell(plan);
       }
     } catch (error) { refuse(error); }
@@ -101,6 +103,13 @@
     shown.view.schedules = schedules;
     drawCards(shown.view);
     drawSizes();
+  };
+
+  /* The access schemes of a radio link */
+  const askAccess = async plan => {
+    const found = await sw.computing([byId("schemes")], sw.ask("api/access", plan));
+    byId("access").hidden = !found;
+    if (found && askView.isLast()) sw.showSchemes(found, shown.view, name => form.give("access", name === form.controls.access.usual ? "" : name));
   };
 
   /* The cell of a radio link */
