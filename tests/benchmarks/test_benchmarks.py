@@ -83,7 +83,8 @@ SLOW = {  # they load data, compile networks or start processes
     "torch_models": Tiny("--repeats 1 --rounds 1 --models cnn", ONE_THREAD),
     "whole_job": Tiny("--studies mnist --deadline 200 --runs 1 --workers 1"),
 }
-# What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/.
+# What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/,
+# memory_rules one in docs/.
 NOT_RUN = (
     "chaos",
     "cifar10_from_npm",
@@ -91,6 +92,7 @@ NOT_RUN = (
     "explorer",
     "flower",
     "fuzz",
+    "memory_rules",
     "mqtt",
     "scale",
     "validation",
