@@ -58,6 +58,9 @@ def test_evaluations_of_another_run_are_refused(finished: SavedRun) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"rounds": 3}', "\udcff"])
 def test_a_damaged_timeline_is_named(finished: SavedRun, text: str) -> None:
+    description = finished.path / "run.json"
+    description.write_text(json.dumps(json.loads(description.read_text()) | {"live_run": "abc"}))
+    finished = SavedRun.read(finished.path)
     (finished.path / "timeline.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(UserError, match=r"timeline\.json: damaged"):
         finished.costs()

@@ -198,8 +198,7 @@ class SavedRun:
     @cached_property
     def measured(self) -> Timeline | None:
         """The timeline that a live run measured, in timeline.json; None for other runs."""
-        was_trained = self.config.decides_by_learning and not self.is_live  # then it is what was decided
-        return self._recorded if (self.path / TIMELINE).is_file() and not was_trained else None
+        return self._recorded if self.is_live and (self.path / TIMELINE).is_file() else None
 
     @cached_property
     def _recorded(self) -> Timeline:
