@@ -184,6 +184,8 @@ def test_what_devices_spent_in_a_live_run_is_told_only_if_it_kept_to_the_plan(
     slotwise: Cli, finished: Path
 ) -> None:
     plan = RunFolder.open(finished).parameters().simulate()
+    document = json.loads((finished / "run.json").read_text())
+    (finished / "run.json").write_text(json.dumps(document | {"live_run": "abc"}))
     (finished / "timeline.json").write_text(plan.to_json())
     assert "computing" in slotwise("show", finished)[1]
     (finished / "timeline.json").write_text(plan.first(1).to_json())
@@ -218,7 +220,7 @@ def live(tmp_path: Path) -> tuple[Path, Timeline]:
     config = RunConfig().with_options(devices=4, group_size=1, compute_slots=2, deadline=40)
     folder = RunFolder.create(tmp_path / "live", config)
     folder.write_points(POINTS[:1])
-    folder.write_description(config, "finished")
+    folder.write_description(config, "finished", live_run="abc")
     lossy = config.with_options(uplink_loss=0.3).simulate()
     (folder.path / "timeline.json").write_text(lossy.to_json())
     return folder.path, lossy

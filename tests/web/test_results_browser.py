@@ -55,6 +55,7 @@ def test_a_run_that_has_not_changed_is_read_once(
 
 def test_the_timeline_of_a_live_run_is_the_measured_one(tmp_path: Path, run: Path) -> None:
     measured = RunFolder(run).parameters().simulate().first(3)
+    change(run, live_run="abc")
     (run / "timeline.json").write_text(measured.to_json())
     assert ResultsBrowser(tmp_path).timeline("run") == measured
 
@@ -64,6 +65,7 @@ def test_a_live_run_without_a_measured_timeline_is_refused(
     tmp_path: Path, run: Path, text: str | None
 ) -> None:
     empty = RunFolder(run).parameters().simulate().first(0).to_json()  # no round has ended
+    change(run, live_run="abc")
     (run / "timeline.json").write_text(empty if text is None else text)
     browser = ResultsBrowser(tmp_path)
     with pytest.raises(UserError):
