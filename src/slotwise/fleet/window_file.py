@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.fleet.csv_rows import read_table
-from slotwise.fleet.devices import ListedWindows, OwnedSlots, PeriodicWindows
+from slotwise.fleet.reach_options import ListedWindows, OwnedSlots, PeriodicWindows
 from slotwise.fleet.windows import Window
 from slotwise.options import FileName, Shorthand, declared
 

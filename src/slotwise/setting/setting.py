@@ -21,7 +21,8 @@ from slotwise.base.errors import (
     refuse_unknown_name,
 )
 from slotwise.fleet import Devices, Fleet
-from slotwise.fleet.devices import EqualUplinks, NoBatteries
+from slotwise.fleet.battery_options import NoBatteries
+from slotwise.fleet.devices import EqualUplinks
 from slotwise.fleet.fleet_file import FleetFile
 from slotwise.fleet.window_file import FrameFile, WindowFile
 from slotwise.options import (
