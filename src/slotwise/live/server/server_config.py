@@ -106,23 +106,7 @@ class LivePlan:
     def of(cls, config: RunConfig) -> LivePlan:
         """Simulate the plan; raise an InputError if the configuration cannot be run on devices."""
         _refuse_faults(config)
-        if config.model.not_live:
-            chosen = config.model.chosen_by
-            raise InputError(chosen, config.options()[chosen], config.model.not_live)
-        if config.channel.devices > MAX_DEVICES:
-            raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
-        if config.channel.sub_channels > 1:
-            raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
-        if config.channel.has_full_duplex:
-            raise InputError("duplex", config.channel.duplex, "tdd: a live server has one channel")
-        if config.access.in_groups:
-            raise InputError("access", config.options()["access"], "tdma: a live server has one channel")
-        if not isinstance(config.compressor, NoCompression):
-            allowed = "none: devices of a live run send whole updates, quantised with bits"
-            raise InputError("compressor", config.options()["compressor"], allowed)
-        refuse_device_halves(config)
-        if config.end.target is not None:
-            raise InputError("stop_at", str(config.end.target), "omitted: a live run ends at its deadline")
+        refuse_what_is_only_simulated(config)
         timeline = config.without_learning().simulate()
         if len(timeline.lost):
             lost = f"{len(timeline.lost):,} uplinks would be lost"
@@ -169,11 +153,29 @@ class LivePlan:
         return {name: value for name, value in options.items() if name in told} | {"task": None}
 
 
-def refuse_device_halves(config: RunConfig) -> None:
-    """Raise an InputError for a rule whose devices keep a vector."""
+def refuse_what_is_only_simulated(config: RunConfig) -> None:
+    """Raise an InputError for what a server and its devices do not have, on whatever channel."""
+    model, scenario, options = config.model, config.channel, config.options()
+    if model.not_live:
+        raise InputError(model.chosen_by, options[model.chosen_by], model.not_live)
+    if scenario.devices > MAX_DEVICES:
+        raise InputError("devices", scenario.devices, f"at most {MAX_DEVICES:,} if they are not simulated")
+    if scenario.sub_channels > 1:
+        raise InputError("sub_channels", scenario.sub_channels, "1: a server has one channel")
+    if scenario.has_full_duplex:
+        raise InputError("duplex", scenario.duplex, "tdd: a server has one channel")
+    if config.access.in_groups:
+        raise InputError("access", options["access"], "tdma: a server has one channel")
+    if not isinstance(config.compressor, NoCompression):
+        allowed = "none: devices of a live run send whole updates, quantised with bits"
+        raise InputError("compressor", options["compressor"], allowed)
     if device_half(config.rule) is not None:
         allowed = "a rule of the server alone: devices of a live run keep nothing between trainings"
-        raise InputError("aggregation", config.options()["aggregation"], allowed)
+        raise InputError("aggregation", options["aggregation"], allowed)
+    if config.attackers():
+        raise InputError("attack", options["attack"], "none: only a simulation has attackers")
+    if config.end.target is not None:
+        raise InputError("stop_at", str(config.end.target), "omitted: a live run ends at its deadline")
 
 
 def clip_key(description: Mapping[str, Any]) -> int:
@@ -182,7 +184,7 @@ def clip_key(description: Mapping[str, Any]) -> int:
 
 
 def _refuse_faults(config: RunConfig) -> None:
-    """Refuse what only a simulation has: faults of devices, and attackers."""
+    """Refuse faults of devices, which only a simulation has."""
     fleet = config.make_fleet()
     # Compute slots are the longest there.
     compute, changes = fleet.compute_slots, fleet.compute_changes
@@ -196,5 +198,3 @@ def _refuse_faults(config: RunConfig) -> None:
         raise UserError(
             f"{called} cannot be simulated in a live run, where faults are real: omit their options"
         )
-    if config.attackers():
-        raise InputError("attack", options["attack"], "none: only a simulation has attackers")

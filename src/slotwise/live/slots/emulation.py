@@ -13,12 +13,11 @@ from slotwise.base.files import write_document
 from slotwise.base.random_streams import SchedulePurpose, chance
 from slotwise.learning import Task
 from slotwise.learning.checked_task import CheckedTask
-from slotwise.learning.compression import NoCompression
 from slotwise.learning.quantisation import packing_of
 from slotwise.live import protocol
 from slotwise.live.protocol import MAX_DEVICES, Label
 from slotwise.live.server.inbox import UpdateCheck
-from slotwise.live.server.server_config import refuse_device_halves
+from slotwise.live.server.server_config import refuse_what_is_only_simulated
 from slotwise.live.slots.frames import LARGEST_FRAME, MOST_PIECES, SMALLEST_FRAME, pieces_of
 from slotwise.live.slots.medium import SharedMedium, VirtualTime
 from slotwise.live.slots.plan_ahead import SlotPlan
@@ -166,25 +165,8 @@ def run_on_medium(config: RunConfig, task: Task | None = None, **options: Any) -
 
 def refuse_unsupported(config: RunConfig) -> None:
     """Raise an InputError for what the medium or its devices do not have."""
-    options, fleet = config.options(), config.make_fleet()
-    if config.channel.sub_channels > 1:
-        raise InputError("sub_channels", config.channel.sub_channels, "1: there is one medium")
-    if config.channel.has_full_duplex:
-        raise InputError("duplex", config.channel.duplex, "tdd: there is one medium")
-    if config.access.in_groups:
-        raise InputError("access", options["access"], "tdma: there is one medium")
-    if config.channel.devices > MAX_DEVICES:
-        raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} on a medium")
-    if config.model.not_live:
-        chosen = config.model.chosen_by
-        raise InputError(chosen, options[chosen], config.model.not_live)
-    if not isinstance(config.compressor, NoCompression):
-        raise InputError("compressor", options["compressor"], "none: devices send whole updates")
-    refuse_device_halves(config)
-    if config.attackers():
-        raise InputError("attack", options["attack"], "none on an emulated medium")
-    if config.end.target is not None:
-        raise InputError("stop_at", str(config.end.target), "omitted: the plan ends at its deadline")
+    refuse_what_is_only_simulated(config)
+    fleet = config.make_fleet()
     reach = "windows" if fleet.windows is None else fleet.windows.called
     parts = {"absences": fleet.absences, reach: fleet.windows, "batteries": fleet.batteries}
     for name, part in parts.items():
