@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slotwise.base.errors import InputError
@@ -34,19 +35,7 @@ def plan_figure(plans: PlanTable, options: FigureOptions, ax: Axes | Sequence[Ax
     names = tuple(TITLES) if options.panel == ALL else (options.panel,)
     if names[0] not in TITLES:
         raise InputError("panel", options.panel, "all, rounds or staleness")
-    if ax is not None:
-        options.refuse_own_figure()
-        axes = list(ax) if isinstance(ax, Iterable) else [ax]
-        for name, one in zip(names, axes, strict=False):
-            draw_plan(one, plans, name)
-        return figure_of_axes(axes[0])
-    with using_style(options.style):
-        grid = Grid.of(len(names), options)
-        for name, one in zip(names, grid.axes, strict=True):
-            draw_plan(one, plans, name)
-        if not grid.of_paper:
-            grid.figure.suptitle(plan_title(plans[0]), fontsize="medium")
-        return grid.figure
+    return _panels(names, partial(draw_plan, plans=plans), options, ax, plan_title(plans[0]))
 
 
 def draw_plan(axes: Axes, plans: PlanTable, name: str) -> None:
@@ -99,16 +88,29 @@ def access_figure(plans: AccessTable, options: FigureOptions, ax: Axes | Sequenc
     names = known if options.panel == ALL else [options.panel]
     if names[0] not in known:
         raise InputError("panel", options.panel, f"{ALL} or {' or '.join(known)}")
+    return _panels(names, partial(_draw_bars, plans=plans), options, ax)
+
+
+def _panels(
+    names: Sequence[str],
+    draw: Callable[..., None],
+    options: FigureOptions,
+    ax: Axes | Sequence[Axes] | None,
+    title: str = "",
+) -> Figure:
+    """Return a figure with a panel for each name, made by ``draw(axes, name=name)``, or draw into ``ax``."""
     if ax is not None:
         options.refuse_own_figure()
         axes = list(ax) if isinstance(ax, Iterable) else [ax]
         for name, one in zip(names, axes, strict=False):
-            _draw_bars(one, plans, name)
+            draw(one, name=name)
         return figure_of_axes(axes[0])
     with using_style(options.style):
         grid = Grid.of(len(names), options)
         for name, one in zip(names, grid.axes, strict=True):
-            _draw_bars(one, plans, name)
+            draw(one, name=name)
+        if title and not grid.of_paper:
+            grid.figure.suptitle(title, fontsize="medium")
         return grid.figure
 
 
