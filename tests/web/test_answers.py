@@ -84,6 +84,13 @@ def test_there_are_no_access_schemes_without_a_rate_and_none_for_a_scheme_that_d
     assert schemes["noma"] is None
 
 
+def test_a_scheme_in_which_no_update_arrives_has_figures(answers: Answers) -> None:
+    unheard = RADIO | {"access": "over-the-air", "air_snr_db": "100", "retransmission": "erasure"}
+    row = value(answers.answer("access", unheard))["schemes"]["over-the-air"]
+    assert row["lost"] > row["rounds"] > 0
+    assert row["uplink_slots"] == 0
+
+
 @pytest.mark.parametrize("access", ["ofdma", "noma", "over-the-air"])
 def test_the_map_of_a_cell_does_not_depend_on_the_access_scheme(answers: Answers, access: str) -> None:
     cell = value(answers.answer("cell", RADIO | {"access": access}))

@@ -69,7 +69,8 @@ def run_campaign(prepared: PreparedCampaign, observer: BaseObserver) -> int:
     if status == "finished":
         return HOPELESS if any(outcome.status == "diverged" for outcome in outcomes) else 0
     troubles = [_TROUBLES[outcome.trouble] for outcome in outcomes if outcome.trouble is not None]
-    print(*(f"slotwise: {trouble}" for trouble in troubles), sep="\n", end="", file=sys.stderr)
+    for trouble in troubles:
+        print(f"slotwise: {trouble}", file=sys.stderr)
     return HOPELESS if troubles else INTERRUPTED
 
 

@@ -18,6 +18,7 @@ from slotwise.schedule import (
     NoRoundError,
     Policy,
     Synchronous,
+    Timeline,
     Totals,
     refuse_too_many_uplinks,
     simulator_of,
@@ -38,7 +39,7 @@ class AccessPlan:
         schedule: sync, async, or idfl with the delay auto.
         scenario: Devices and channel.
         totals: Rounds, updates, losses and staleness.
-        uplink_slots: Slots of an uplink that arrived, on average; 0 without a round.
+        uplink_slots: Slots of an uplink that arrived, on average; 0 if none did.
         slot_seconds: Seconds of a slot.
         joules: Energy of all devices; None if their powers are not known.
     """
@@ -119,11 +120,16 @@ def _rows(name: str, setting: Setting, powers: Powers | None) -> list[AccessPlan
     for schedule, policy in _policies(setting).items():
         refuse_too_many_uplinks(scenario, None, fleet, simulator_of(scenario, policy, fleet, link))
         timeline = timeline_of(scenario, policy, fleet, link)
-        slots = float(np.mean(timeline.end - timeline.start)) if len(timeline) else 0.0
         joules = Costs.of(timeline, powers).joules if powers is not None and timeline.rounds else None
         seconds = setting.link.slot_ms / 1000
-        rows.append(AccessPlan(name, schedule, scenario, timeline.totals(), slots, seconds, joules))
+        slots, totals = mean_uplink_slots(timeline), timeline.totals()
+        rows.append(AccessPlan(name, schedule, scenario, totals, slots, seconds, joules))
     return rows
+
+
+def mean_uplink_slots(timeline: Timeline) -> float:
+    """Return the slots of an uplink that arrived, on average; 0 if none did."""
+    return float(np.mean(timeline.end - timeline.start)) if len(timeline) else 0.0
 
 
 def _policies(setting: Setting) -> dict[str, Policy]:

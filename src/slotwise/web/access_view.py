@@ -12,6 +12,7 @@ from slotwise.radio import ACCESS, ACCESSES, RateAdaptive
 from slotwise.report.gantt.chart import Window, transfers
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline
+from slotwise.setting.access_plan import mean_uplink_slots
 from slotwise.web.controls import effective
 from slotwise.web.exploration import Timelines, placed
 
@@ -34,7 +35,7 @@ def access_view(timelines: Timelines, options: Mapping[str, Any]) -> dict[str, A
         return None
     window = _window(known)
     seconds = config.link.slot_ms / 1000
-    rows = {name: line and _figures(line, window, seconds) for name, line in found.items()}
+    rows = {name: None if line is None else _figures(line, window, seconds) for name, line in found.items()}
     return {"slots": list(window), "schemes": rows, "chosen": _name_of(config)}
 
 
@@ -51,9 +52,15 @@ def _timeline(timelines: Timelines, options: Mapping[str, Any]) -> Timeline | No
 
 def _window(timelines: list[Timeline]) -> Window:
     """Return the slots from the first uplink of any scheme until the last one has had a few rounds."""
-    first = min(int(np.min(timeline.start)) for timeline in timelines)
+    first = min(map(_first_slot, timelines))
     ends = [timeline.broadcast_end[:SHOWN_ROUNDS][-1] for timeline in timelines]
     return Window(first, min(int(max(ends)), first + MOST_SLOTS))
+
+
+def _first_slot(timeline: Timeline) -> int:
+    """Return the slot of the first uplink, or of the first broadcast if there is none."""
+    starts = np.concatenate([timeline.start, timeline.lost[:, 3]])
+    return int(starts.min(initial=timeline.broadcast_start[0]))
 
 
 def _figures(timeline: Timeline, window: Window, slot_seconds: float) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def _figures(timeline: Timeline, window: Window, slot_seconds: float) -> dict[st
     return {
         "rounds": totals.rounds,
         "round_seconds": totals.slots * slot_seconds / totals.rounds,
-        "uplink_slots": float(np.mean(timeline.end - timeline.start)),
+        "uplink_slots": mean_uplink_slots(timeline),
         "lost": totals.lost,
         "mean_staleness": totals.mean_staleness,
         "channel": columns | placed(timeline, carried),
