@@ -1,12 +1,13 @@
 """A loop over slots that is written from docs/windows.md alone, and the cases that it plays."""
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from random_fleets import lost_rows, uplink_rows
 
 from slotwise import InputError, Scenario, Timeline, simulate
-from slotwise.fleet import Fleet
+from slotwise.fleet import Fleet, Slotframe, Windows
 from slotwise.schedule import Delivery
 from slotwise.schedule.costs import usage
 from slotwise.schedule.policies import Participants
@@ -21,6 +22,26 @@ class Case:
     fleet: Fleet
     open: dict[int, list[bool]]  # device by device, whether it can send and receive in a slot
     options: dict[str, Any]
+
+
+def drawn_case(
+    draw: Random, scenario: Scenario, reach: Windows | Slotframe, is_open: dict[int, list[bool]], seed: int
+) -> Case:
+    """A case with these windows or owned slots; devices and schedule are drawn."""
+    everyone = range(scenario.devices)
+    fleet = Fleet(
+        compute_slots=tuple(draw.randint(1, 12) for _ in everyone),
+        link_slots=tuple(draw.randint(1, 4) for _ in everyone),
+        uplink_loss=draw.choice([0.0, 0.0, 0.4]),
+        jitter=draw.choice([0.0, 0.5]),
+        retransmission=draw.choice(["next-turn", "at-once", "erasure"]),
+        seed=seed,
+        windows=reach,
+    )
+    options: dict[str, Any] = {"policy": draw.choice(["sync", "async", "idfl"])}
+    if options["policy"] == "idfl":
+        options["delay"] = draw.randint(0, scenario.largest_delay)
+    return Case(scenario, fleet, is_open, options)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from naive_windows import DEADLINE, Case, Naive, assert_same, naive, played
+from naive_windows import DEADLINE, Case, Naive, assert_same, drawn_case, naive, played
 from random_fleets import uplink_rows
 
 from slotwise import InputError, Scenario, Setting, Timeline, simulate
@@ -64,24 +64,12 @@ def random_case(number: int) -> Case:
         deadline=DEADLINE,
     )
     frame = random_frame(draw, n, sub_channels)
-    fleet = Fleet(
-        compute_slots=tuple(draw.randint(1, 12) for _ in range(n)),
-        link_slots=tuple(draw.randint(1, 4) for _ in range(n)),
-        uplink_loss=draw.choice([0.0, 0.0, 0.4]),
-        jitter=draw.choice([0.0, 0.5]),
-        retransmission=draw.choice(["next-turn", "at-once", "erasure"]),
-        seed=number,
-        windows=frame,
-    )
-    options: dict[str, Any] = {"policy": draw.choice(["sync", "async", "idfl"])}
-    if options["policy"] == "idfl":
-        options["delay"] = draw.randint(0, scenario.largest_delay)
     slots = range(DEADLINE + 200)
     owned = {
         device: [OwnedSlot(t % frame.frame_slots, device) in frame.owned_slots for t in slots]
         for device in range(1, n + 1)
     }
-    return Case(scenario, fleet, owned, options)
+    return drawn_case(draw, scenario, frame, owned, number)
 
 
 @pytest.mark.parametrize("part", range(8))

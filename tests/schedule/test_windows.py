@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from naive_windows import DEADLINE, Case, assert_same, naive, played
+from naive_windows import DEADLINE, Case, assert_same, drawn_case, naive, played
 from random_fleets import lost_rows, uplink_rows
 
 from slotwise import InputError, Scenario, Timeline, simulate
@@ -41,19 +41,7 @@ def random_case(number: int) -> Case:
         deadline=DEADLINE,
     )
     windows, is_open = random_windows(draw, n)
-    fleet = Fleet(
-        compute_slots=tuple(draw.randint(1, 12) for _ in range(n)),
-        link_slots=tuple(draw.randint(1, 4) for _ in range(n)),
-        uplink_loss=draw.choice([0.0, 0.0, 0.4]),
-        jitter=draw.choice([0.0, 0.5]),
-        retransmission=draw.choice(["next-turn", "at-once", "erasure"]),
-        seed=number,
-        windows=windows,
-    )
-    options: dict[str, Any] = {"policy": draw.choice(["sync", "async", "idfl"])}
-    if options["policy"] == "idfl":
-        options["delay"] = draw.randint(0, scenario.largest_delay)
-    return Case(scenario, fleet, is_open, options)
+    return drawn_case(draw, scenario, windows, is_open, number)
 
 
 def random_windows(draw: Random, devices: int) -> tuple[Windows, dict[int, list[bool]]]:
