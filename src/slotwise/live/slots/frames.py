@@ -144,7 +144,3 @@ class Reassembly:
         if len(self._pieces) < piece.pieces:
             return None
         return b"".join(self._pieces[index] for index in range(piece.pieces))
-
-    def clear(self) -> None:
-        """Forget all pieces."""
-        self._message, self._pieces = None, {}

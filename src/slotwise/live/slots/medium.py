@@ -6,7 +6,6 @@ distance is on the air there by its delay later.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -86,8 +85,7 @@ class SharedMedium:
         self._on_air: list[Transmission] = []
         self._count = 0
         self.collisions: list[Transmission] = []
-        self.lost: Counter[int] = Counter()  # frames of each sender that one receiver has lost
-        self._last_lost: dict[int, int] = {}  # when the last of them began
+        self._last_lost: dict[int, int] = {}  # when the last frame of each sender began that was lost
 
     def attach(self, number: int, receiver: Receiver) -> None:
         """Add a device, or the server."""
@@ -129,7 +127,6 @@ class SharedMedium:
         receivers = [SERVER] if one.sender != SERVER else [n for n in self._receivers if n != SERVER]
         for number in receivers:
             if self._loses(number, one.sender, one.number):
-                self.lost[one.sender] += 1
                 self._last_lost[one.sender] = one.start
             else:
                 self._receivers[number](one)

@@ -40,11 +40,6 @@ class SlotCounter:
         self._local, self._rate = 0, 0
 
     @property
-    def synchronised(self) -> bool:
-        """Whether a beacon was heard."""
-        return self.beacons > 0
-
-    @property
     def drift_ppb(self) -> int:
         """The estimated drift of the local clock in parts per billion."""
         return self._rate * BILLION // RATE_UNIT
