@@ -220,6 +220,19 @@ def test_weights_by_samples_or_staleness_are_refused_where_they_differ() -> None
     assert models_of(config, sw.rules.StalenessWeightedMean(sw.rules.Polynomial(0.5)))  # all are fresh
 
 
+def episode_of(schedule: str, decide: Any) -> sw.Episode:
+    config = config_of(schedule=schedule)
+    policy, fleet, link = config.ready_parts()
+    return sw.Episode(config.channel, policy, decide=decide, fleet=fleet, link=link)
+
+
+def test_of_a_schedule_that_is_decided_meanwhile_updates_of_any_age_are_expected() -> None:
+    with pytest.raises(InputError, match="staleness-weighted"):
+        Training(episode_of("async", "delay"), Pull(), aggregation="staleness-weighted")
+    with Training(episode_of("sync", "participants"), Pull(), aggregation="staleness-weighted"):
+        pass
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -26,7 +26,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.radio.over_the_air import OverTheAirLink, noise_of, superpose
-from slotwise.schedule import Timeline
+from slotwise.schedule import Synchronous, Timeline
 
 _ROUNDS = 6  # in which a rule is tried
 _OTHERS = 2  # devices that are in no group of a round, so that groups differ
@@ -55,24 +55,34 @@ def _mean_of(group: Sequence[Contribution], link: OverTheAirLink, slot: int, see
     return superpose([sent.update for sent in group], signal, noise, link.target).astype(np.float32)
 
 
-def refuse_other_rules(rule: Aggregation, radio: UplinkRadio, timeline: Timeline, task: CheckedTask) -> None:
+def refuse_other_rules(
+    rule: Aggregation, radio: UplinkRadio, timeline: Timeline, task: CheckedTask, *, is_decided: bool = True
+) -> None:
     """Raise an InputError if updates go over the air and a rule needs more than their sum.
 
     It is tried: from the mean of each group it must make the same models as from the updates themselves, for
-    devices with the samples of the task and updates as old as those of the timeline.
+    devices with the samples of the task, and groups as large and updates as old as those of the timeline. If
+    the timeline is not decided yet, groups of any size are tried and, but for sync, updates of any age.
     """
     if not isinstance(radio.link, OverTheAirLink):
         return
-    allowed = "a rule that adds updates with equal weights, such as mean: over the air only a sum is received"
-    if device_half(rule) is not None or not _needs_only_sums(rule, timeline, task):
+    scenario, oldest = timeline.scenario, timeline.max_staleness()
+    largest = max(scenario.group_sizes) if is_decided else scenario.devices
+    if not is_decided and timeline.schedule != Synchronous.name:
+        oldest = _ROUNDS
+    if device_half(rule) is not None or not _needs_only_sums(rule, task, scenario.devices, largest, oldest):
+        allowed = "one that weighs updates equally, such as mean: over the air only a sum is received"
         raise InputError("aggregation", RULE.name_of(rule), allowed)
 
 
-def _needs_only_sums(rule: Aggregation, timeline: Timeline, task: CheckedTask) -> bool:
-    """Return whether a rule makes the same of random updates and of their means, round after round."""
-    samples = [task.sample_count(n) for n in range(1, timeline.scenario.devices + 1)]
-    held, oldest, size = (min(samples), max(samples)), timeline.max_staleness(), task.size
-    together = min(max(timeline.scenario.group_sizes), max(2, _MOST_NUMBERS // size))
+def _needs_only_sums(rule: Aggregation, task: CheckedTask, everyone: int, largest: int, oldest: int) -> bool:
+    """Return whether a rule makes the same of random updates and of their means, round after round.
+
+    ``largest`` is the largest group, and ``oldest`` the age of the oldest update in rounds.
+    """
+    samples = [task.sample_count(n) for n in range(1, everyone + 1)]
+    held, size = (min(samples), max(samples)), task.size
+    together = min(largest, max(2, _MOST_NUMBERS // size))
     devices, draw = together + _OTHERS, np.random.default_rng(0)
     states, first = [NO_STATE, NO_STATE], draw.normal(size=size).astype(np.float32)
     models = [[first], [first]]
