@@ -129,13 +129,13 @@ def instruction(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], 
     return decorate
 
 
-def _read(builder: Builder, array: Value, at: Value, kind: Any = FLOATS) -> Value:
+def read(builder: Builder, array: Value, at: Value, kind: Any = FLOATS) -> Value:
     """Write the instruction that loads a vector, at any alignment."""
     address = builder.bitcast(builder.gep(array, [at]), kind.as_pointer())
     return builder.load(address, align=4)
 
 
-def _write(builder: Builder, array: Value, at: Value, value: Value) -> None:
+def write(builder: Builder, array: Value, at: Value, value: Value) -> None:
     """Write the instruction that stores a vector, at any alignment."""
     address = builder.bitcast(builder.gep(array, [at]), value.type.as_pointer())
     builder.store(value, address, align=4)
@@ -145,7 +145,8 @@ def _number(builder: Builder, array: Value, at: Value) -> Value:
     return builder.load(builder.gep(array, [at]))
 
 
-def _step(builder: Builder, at: Value, stride: Value, number: int) -> Value:
+def moved(builder: Builder, at: Value, stride: Value, number: int) -> Value:
+    """Write the instructions of at + stride * number."""
     return builder.add(at, builder.mul(stride, INT64(number)))
 
 
@@ -157,19 +158,24 @@ def _spread(builder: Builder, number: Value, kind: Any = FLOATS) -> Value:
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(INT32, kind.count), None))
 
 
-def _add_product(builder: Builder, tile: Value, number: int, factor: Value, value: Value) -> Value:
-    """Add factor * value to one vector of a tile: one instruction where the processor has it, or two."""
+def fused(builder: Builder, factor: Value, value: Value, total: Value) -> Value:
+    """Write factor * value + total: one instruction where the processor has it, or two."""
     floats = value.type
     kind = ir.FunctionType(floats, [floats] * 3)
     name = f"llvm.fmuladd.v{floats.count}f32"
-    fused = cast(Any, cgutils).get_or_insert_function(builder.module, kind, name)
-    total = builder.call(fused, [factor, value, builder.extract_value(tile, number)])
+    function = cast(Any, cgutils).get_or_insert_function(builder.module, kind, name)
+    return builder.call(function, [factor, value, total])
+
+
+def _add_product(builder: Builder, tile: Value, number: int, factor: Value, value: Value) -> Value:
+    """Add factor * value to one vector of a tile."""
+    total = fused(builder, factor, value, builder.extract_value(tile, number))
     return builder.insert_value(tile, total, number)
 
 
 def loader(kind: Any) -> Callable[..., Any]:
     """Return the instruction ``(array, at)``: the vector of this type that begins at array[at]."""
-    return instruction(kind, GIVEN, index)(lambda builder, array, at: _read(builder, array, at, kind.floats))
+    return instruction(kind, GIVEN, index)(lambda builder, array, at: read(builder, array, at, kind.floats))
 
 
 def repeater(kind: Any) -> Callable[..., Any]:
@@ -189,7 +195,7 @@ def broadcaster(kind: Any) -> Callable[..., Any]:
 load, wide_load = loader(vector), loader(wide)
 repeat, wide_repeat = repeater(vector), repeater(wide)
 broadcast, wide_broadcast = broadcaster(vector), broadcaster(wide)
-store = instruction(types.void, GIVEN, index, GIVEN)(_write)  # array[at : at + lanes] = value
+store = instruction(types.void, GIVEN, index, GIVEN)(write)  # array[at : at + lanes] = value
 
 
 def zeros(count: int) -> Callable[..., Any]:
@@ -209,7 +215,7 @@ def where_equal(builder: Builder, array: Any, at: Any, number: Any, value: Vecto
     """`value` in the lanes where array[at : at + lanes], of int32, is `number`; else zero."""
     whole = ir.VectorType(INT32, WIDE)
     same = builder.icmp_signed(
-        "==", _read(builder, array, at, whole), _spread(builder, builder.trunc(number, INT32), whole)
+        "==", read(builder, array, at, whole), _spread(builder, builder.trunc(number, INT32), whole)
     )
     return builder.select(same, value, ir.Constant(value.type, [0.0] * WIDE))
 
@@ -217,7 +223,7 @@ def where_equal(builder: Builder, array: Any, at: Any, number: Any, value: Vecto
 @instruction(types.void, GIVEN, index, GIVEN)
 def store_whole(builder: Builder, array: Any, at: Any, value: Vector) -> None:
     """array[at : at + lanes] = value, for whole numbers and an array of int32."""
-    _write(builder, array, at, builder.fptosi(value, ir.VectorType(INT32, value.type.count)))
+    write(builder, array, at, builder.fptosi(value, ir.VectorType(INT32, value.type.count)))
 
 
 @instruction(type_of(0), GIVEN, GIVEN)
@@ -246,7 +252,7 @@ def load_tile(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) ->
     """array[at + i * stride : ... + lanes] for every i."""
     tile = like
     for number in range(like.type.count):
-        value = _read(builder, array, _step(builder, at, stride, number), like.type.element)
+        value = read(builder, array, moved(builder, at, stride, number), like.type.element)
         tile = builder.insert_value(tile, value, number)
     return tile
 
@@ -255,7 +261,7 @@ def load_tile(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) ->
 def store_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -> None:
     """array[at + i * stride : ... + lanes] = tile[i] for every i."""
     for number in range(tile.type.count):
-        _write(builder, array, _step(builder, at, stride, number), builder.extract_value(tile, number))
+        write(builder, array, moved(builder, at, stride, number), builder.extract_value(tile, number))
 
 
 @instruction(type_of(2), GIVEN, GIVEN, GIVEN)
@@ -263,7 +269,7 @@ def gather_tile(builder: Builder, array: Any, places: Any, like: Tile) -> Tile:
     """array[places[i] : ... + lanes] for every i."""
     tile = like
     for number in range(like.type.count):
-        value = _read(builder, array, builder.extract_value(places, number), like.type.element)
+        value = read(builder, array, builder.extract_value(places, number), like.type.element)
         tile = builder.insert_value(tile, value, number)
     return tile
 
@@ -272,7 +278,7 @@ def gather_tile(builder: Builder, array: Any, places: Any, like: Tile) -> Tile:
 def scatter_tile(builder: Builder, array: Any, places: Any, tile: Tile) -> None:
     """array[places[i] : ... + lanes] = tile[i] for every i."""
     for number in range(tile.type.count):
-        _write(builder, array, builder.extract_value(places, number), builder.extract_value(tile, number))
+        write(builder, array, builder.extract_value(places, number), builder.extract_value(tile, number))
 
 
 @instruction(lambda _array, _at, like: cast(Any, types).UniTuple(index, like.count), GIVEN, index, GIVEN)
@@ -290,7 +296,7 @@ def gather_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any
     """tile[i] + factor * array[at + steps[i] : ... + lanes] for every i."""
     start = builder.gep(array, [at])
     for number in range(tile.type.count):
-        value = _read(builder, start, builder.extract_value(steps, number), factor.type)
+        value = read(builder, start, builder.extract_value(steps, number), factor.type)
         tile = _add_product(builder, tile, number, factor, value)
     return tile
 
@@ -300,7 +306,7 @@ def scaled_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any
     """tile[i] + factor * array[at + lanes * i : ... + lanes] for every i."""
     floats = factor.type
     for number in range(tile.type.count):
-        value = _read(builder, array, builder.add(at, INT64(floats.count * number)), floats)
+        value = read(builder, array, builder.add(at, INT64(floats.count * number)), floats)
         tile = _add_product(builder, tile, number, factor, value)
     return tile
 
@@ -309,14 +315,14 @@ def scaled_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any
 def outer_add(builder: Builder, tile: Tile, array: Any, at: Any, stride: Any, value: Vector) -> Tile:
     """tile[i] + array[at + i * stride] * value for every i."""
     for number in range(tile.type.count):
-        factor = _spread(builder, _number(builder, array, _step(builder, at, stride, number)), value.type)
+        factor = _spread(builder, _number(builder, array, moved(builder, at, stride, number)), value.type)
         tile = _add_product(builder, tile, number, factor, value)
     return tile
 
 
 def _outputs(builder: Builder, array: Value, at: Value) -> Value:
     """Write the instruction that repeats as many numbers as a wide vector has outputs, for every sample."""
-    numbers = _read(builder, array, at, ir.VectorType(ir.FloatType(), OUTPUTS))
+    numbers = read(builder, array, at, ir.VectorType(ir.FloatType(), OUTPUTS))
     lanes = ir.Constant(ir.VectorType(INT32, WIDE), [*range(OUTPUTS)] * LANES)
     return builder.shuffle_vector(numbers, ir.Constant(numbers.type, ir.Undefined), lanes)
 
@@ -329,7 +335,7 @@ def _write_outputs(builder: Builder, array: Value, at: Value, value: Value) -> N
     for output in range(OUTPUTS):
         lanes = ir.Constant(WHOLES, list(range(output, WIDE, OUTPUTS)))
         own = builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), lanes)
-        _write(builder, array, builder.add(at, INT64(LANES * output)), own)
+        write(builder, array, builder.add(at, INT64(LANES * output)), own)
 
 
 store_outputs = instruction(types.void, GIVEN, index, wide)(_write_outputs)
@@ -357,7 +363,7 @@ def window_add(
     samples = ir.Constant(ir.VectorType(INT32, WIDE), [lane // OUTPUTS for lane in range(WIDE)])
     # Twelve sums, three weights and one input at a time are the 16 vector registers of AVX2.
     for place, start in enumerate((at, builder.add(at, right), below, builder.add(below, right))):
-        value = _read(builder, inputs, start)
+        value = read(builder, inputs, start)
         value = builder.shuffle_vector(value, ir.Constant(FLOATS, ir.Undefined), samples)
         for number in vectors:
             tile = _add_product(builder, tile, 4 * number + place, factors[number], value)
@@ -369,7 +375,7 @@ def where_positive(builder: Builder, tile: Tile, array: Any, at: Any) -> Tile:
     """tile[i] in the lanes where array[at + 8 * i : ... + 8] > 0, else zero."""
     zero = ir.Constant(FLOATS, [0.0] * LANES)
     for number in range(tile.type.count):
-        value = _read(builder, array, builder.add(at, INT64(LANES * number)))
+        value = read(builder, array, builder.add(at, INT64(LANES * number)))
         positive = builder.fcmp_ordered(">", value, zero)
         kept = builder.select(positive, builder.extract_value(tile, number), zero)
         tile = builder.insert_value(tile, kept, number)
@@ -414,8 +420,8 @@ def load_panel(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) -
     """array[at + row * stride : ... + two vectors] for every row; a stride of 0 repeats one row."""
     tile, floats = like, like.type.element
     for number in range(like.type.count):
-        start = builder.add(_step(builder, at, stride, number // 2), INT64(number % 2 * floats.count))
-        tile = builder.insert_value(tile, _read(builder, array, start, floats), number)
+        start = builder.add(moved(builder, at, stride, number // 2), INT64(number % 2 * floats.count))
+        tile = builder.insert_value(tile, read(builder, array, start, floats), number)
     return tile
 
 
@@ -424,17 +430,17 @@ def store_panel(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) 
     """array[at + row * stride : ... + two vectors] = tile[row] for every row."""
     lanes = tile.type.element.count
     for number in range(tile.type.count):
-        start = builder.add(_step(builder, at, stride, number // 2), INT64(number % 2 * lanes))
-        _write(builder, array, start, builder.extract_value(tile, number))
+        start = builder.add(moved(builder, at, stride, number // 2), INT64(number % 2 * lanes))
+        write(builder, array, start, builder.extract_value(tile, number))
 
 
 @instruction(type_of(0), GIVEN, GIVEN, index, index, GIVEN, index)
 def panel_add(builder: Builder, tile: Tile, rows: Any, start: Any, stride: Any, panel: Any, at: Any) -> Tile:
     """tile[row] + rows[start + row * stride] * panel[at : at + two vectors] for every row."""
     floats = tile.type.element
-    values = [_read(builder, panel, builder.add(at, INT64(floats.count * each)), floats) for each in range(2)]
+    values = [read(builder, panel, builder.add(at, INT64(floats.count * each)), floats) for each in range(2)]
     for row in range(tile.type.count // 2):
-        factor = _spread(builder, _number(builder, rows, _step(builder, start, stride, row)), floats)
+        factor = _spread(builder, _number(builder, rows, moved(builder, start, stride, row)), floats)
         for each, value in enumerate(values):
             tile = _add_product(builder, tile, 2 * row + each, factor, value)
     return tile
@@ -448,7 +454,7 @@ def patch_adder(columns: int) -> Callable[..., Any]:
 
     def written(builder: Builder, tile: Tile, array: Any, at: Any, step: Any, value: Vector) -> Tile:
         for number in range(tile.type.count):
-            row = _step(builder, at, step, number // columns)
+            row = moved(builder, at, step, number // columns)
             place = builder.add(row, INT64(number % columns))
             factor = _spread(builder, _number(builder, array, place), value.type)
             tile = _add_product(builder, tile, number, factor, value)

@@ -27,7 +27,8 @@ from slotwise.fastcnn.wide_kernels import (
     multiply,
 )
 from slotwise.fastcnn.wide_maps import add_row, drop
-from slotwise.fastcnn.wide_plan import CONVOLUTION, MAX_POOL, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_plan import CONVOLUTION, MAX_POOL, PATCH, WidePlan, WideWorkspace
+from slotwise.fastcnn.winograd import convolve_patches
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
@@ -111,14 +112,22 @@ def convolution_backward(
             at = layer.pre_start + layer.stride * (y * layer.pre_row + x * layer.row)
             for number in range(0, layer.row, WIDE):
                 store(work.errors, at + number, wide_load(errors, y * target.row + x * target.pixel + number))
+    up, left = layer.padding - layer.kernel_height + 1, layer.padding - layer.kernel_width + 1
+    corner = layer.pre_start + up * layer.pre_row + left * layer.row
+    if layer.back_patches > 0:
+        convolve_patches(
+            layer.kernel_height, work, layer.back_patches, source.width // (PATCH + 1 - layer.kernel_height),
+            work.errors, corner, layer.pre_row, layer.row, layer.sum_step,
+            work.patch_filters[layer.back_patch_start :], layer.patch_step, work.zeros, source.pixel,
+            layer.input_step, work.errors, source.error_start, source.row,
+        )  # fmt: skip
+        return
     whole = layer.outputs == layer.row
     runs, length = (1, layer.kernel_width * layer.row) if whole else (layer.kernel_width, layer.outputs)
-    up, left = layer.padding - layer.kernel_height + 1, layer.padding - layer.kernel_width + 1
     for y in range(source.height):
-        start = layer.pre_start + (y + up) * layer.pre_row + left * layer.row
         multiply(
-            layer.kernel_height, layer.pre_row, runs, layer.row, length, source.width, work.errors, start,
-            layer.row, work.copies[layer.back_start :], work.zeros, source.pixel,
+            layer.kernel_height, layer.pre_row, runs, layer.row, length, source.width, work.errors,
+            corner + y * layer.pre_row, layer.row, work.copies[layer.back_start :], work.zeros, source.pixel,
             work.errors[source.error_start + y * source.row :], source.pixel,
         )  # fmt: skip
 

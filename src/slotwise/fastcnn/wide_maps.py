@@ -17,7 +17,8 @@ from slotwise.fastcnn.vectors import (
     wide_repeat,
 )
 from slotwise.fastcnn.wide_kernels import multiply
-from slotwise.fastcnn.wide_plan import CONVOLUTION, MEAN_POOL, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_plan import CONVOLUTION, MEAN_POOL, PATCH, WidePlan, WideWorkspace
+from slotwise.fastcnn.winograd import convolve_patches
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
@@ -92,27 +93,31 @@ def convolve(
     corner = source.start - layer.padding * (source.row + source.pixel)
     stride, down = layer.stride * source.pixel, layer.stride * source.row
     floor = wide_repeat(np.float32(0) if layer.rectify else np.float32(-np.inf))
-    if layer.pooled:
-        second = scratch[layer.row * (layer.map_width + WIDE) :]
-        for y in range(target.height):
-            for row, found in ((2 * y, scratch), (2 * y + 1, second)):
+    rows, width = 1 + layer.pooled, (1 + layer.pooled) * target.width
+    pitch = layer.row * (layer.map_width + WIDE)
+    if layer.patches > 0:
+        convolve_patches(
+            layer.kernel_height, work, layer.patches, width // (PATCH + 1 - layer.kernel_height), values,
+            corner, source.row, source.pixel, layer.input_step, work.patch_filters[layer.patch_start :],
+            layer.patch_step, bias, layer.row, layer.sum_step, scratch, 0, pitch,
+        )  # fmt: skip
+    for y in range(0, rows * target.height, rows):
+        upper = scratch[y * pitch :] if layer.patches > 0 else scratch
+        if layer.patches == 0:
+            for row in range(rows):
                 multiply(
-                    layer.kernel_height, source.row, layer.runs, layer.run_step, layer.run_length,
-                    2 * target.width, values, corner + row * down, stride, panels, bias, layer.row, found,
-                    layer.row,
+                    layer.kernel_height, source.row, layer.runs, layer.run_step, layer.run_length, width,
+                    values, corner + (y + row) * down, stride, panels, bias, layer.row,
+                    scratch[row * pitch :], layer.row,
                 )  # fmt: skip
-            won = winners[layer.winner_start + y * target.width * layer.row :]
-            pooled = values[target.start + y * target.row :]
-            pool_row(layer, target.width, stride, down, floor, scratch, second, won, pooled)
-    else:
-        for y in range(target.height):
-            multiply(
-                layer.kernel_height, source.row, layer.runs, layer.run_step, layer.run_length, target.width,
-                values, corner + y * down, stride, panels, bias, layer.row, scratch, layer.row,
-            )  # fmt: skip
+        if layer.pooled:
+            won = winners[layer.winner_start + y // 2 * target.width * layer.row :]
+            pooled = values[target.start + y // 2 * target.row :]
+            pool_row(layer, target.width, stride, down, floor, upper, upper[pitch:], won, pooled)
+        else:
             found = values[target.start + y * target.row :]
-            for at in range(0, target.width * layer.row, WIDE):
-                value = wide_load(scratch, at)
+            for at in range(0, width * layer.row, WIDE):
+                value = wide_load(upper, at)
                 store(found, at, where_greater(floor, value, floor, value))
 
 

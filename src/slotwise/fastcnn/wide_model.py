@@ -19,6 +19,7 @@ from slotwise.fastcnn.vectors import (
     transpose,
 )
 from slotwise.fastcnn.wide_plan import DENSE, PANEL, WidePlan, WideWorkspace
+from slotwise.fastcnn.winograd import transform_copies
 
 Floats = NDArray[np.float32]
 
@@ -124,10 +125,11 @@ def places_of(number: int, source: Any, column: int, width: int) -> tuple[int, .
 
 @compiled
 def copy_filters(plan: WidePlan, work: WideWorkspace) -> None:
-    """Copy the filters to the orders in which the forward and the backward pass read them."""
+    """Copy the filters to the forms in which the forward and the backward pass read them."""
     for number in range(plan.copies_of.size):
         source = plan.copies_of[number]
         work.copies[number] = work.parameters[np.uintp(source)] if source >= 0 else np.float32(0)
+    transform_copies(plan, work)
 
 
 @compiled

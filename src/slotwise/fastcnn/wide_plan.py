@@ -15,6 +15,8 @@ filters in panels, and the backward pass another, of which the kind depends on t
 - with a pool: [filter, row of the kernel, column and channel], because few errors are not zero, and each
   adds a multiple of one filter to the errors of the inputs.
 
+Convolutions with many positions are computed in patches, see `winograd`, from transformed copies.
+
 Weights of dense layers have no copy: they are in panels themselves, and their gradient is added in place.
 """
 
@@ -40,6 +42,8 @@ CHANNELS = 16  # channels are padded to a multiple of this
 PANEL = 2 * WIDE  # outputs of a panel; the last one may have half of them
 POSITIONS = 8 if WIDE == 16 else 6  # rows of a matrix product that are computed together
 TILES = (10, 6, 5, 3)  # neighbouring vectors of a filter that are summed together
+PATCH = 6  # rows and columns of inputs of a patch
+PATCHES = 16  # patches that are multiplied together
 CONVOLUTION, MEAN_POOL, MAX_POOL, DENSE = range(4)
 
 MAP = (
@@ -61,7 +65,8 @@ OPERATION = (
     "kernel_height", "kernel_width", "stride", "padding", "pooled", "map_height", "map_width",
     "outputs", "row", "terms", "runs", "run_length", "run_step", "has_bias",
     "model_start", "weight_start", "bias_start", "back_start", "gradient_start", "bias_gradient",
-    "winner_start", "pre_start", "pre_row", "filter_row", "filter_size", "tile",
+    "winner_start", "pre_start", "pre_row", "filter_row", "filter_size", "tile", "pixel",
+    "patches", "patch_start", "back_patches", "back_patch_start", "patch_step", "input_step", "sum_step",
 )  # fmt: skip
 
 
@@ -85,6 +90,8 @@ class WidePlan(NamedTuple):
     scratch: int
     positions: int  # of a convolution with a pool, before it
     transposed: int
+    patch_filters: int
+    patch_numbers: int  # of the inputs of some patches, and of their sums
 
 
 class WideWorkspace(NamedTuple):
@@ -100,6 +107,9 @@ class WideWorkspace(NamedTuple):
     list_places: NDArray[np.int32]
     copies: NDArray[np.float32]
     transposed: NDArray[np.float32]  # weights of one dense layer, for the errors of its inputs
+    patch_filters: NDArray[np.float32]  # [layer, point, panels]
+    patch_inputs: NDArray[np.float32]  # [point, patch, channel]
+    patch_sums: NDArray[np.float32]
     zeros: NDArray[np.float32]
     parameters: NDArray[np.float32]
     gradient: NDArray[np.float32]
@@ -135,6 +145,8 @@ def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequen
         scratch=layout.scratch,
         positions=layout.positions,
         transposed=layout.transposed,
+        patch_filters=layout.patch_filters,
+        patch_numbers=layout.patch_numbers,
     )
 
 
@@ -152,6 +164,9 @@ def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
         list_places=aligned(plan.positions + CHANNELS, np.int32),
         copies=aligned(plan.copies_of.size + slack, np.float32),
         transposed=aligned(plan.transposed + slack, np.float32),
+        patch_filters=aligned(plan.patch_filters + slack, np.float32),
+        patch_inputs=aligned(plan.patch_numbers + slack, np.float32),
+        patch_sums=aligned(plan.patch_numbers + slack, np.float32),
         zeros=aligned(max(plan.transposed, int(max(plan.maps["pixel"]))) + slack, np.float32),
         parameters=aligned(plan.parameters + slack, np.float32),
         gradient=aligned(plan.gradients + slack, np.float32),
@@ -169,6 +184,17 @@ def _joined(parts: list[Indices]) -> NDArray[np.int32]:
 def _odd_lines(numbers: int) -> int:
     lines = round_up(numbers, CHANNELS) // CHANNELS
     return CHANNELS * (lines + 1 - lines % 2)
+
+
+def _patches(taps: int, height: int, width: int) -> int:
+    """Return the number of patches with so many outputs; 0 if they do not pay."""
+    side = PATCH + 1 - taps
+    if height % side or width % side:
+        return 0
+    patches = height * width // side**2
+    # Tiles have eight rows, of which the last ones may be in vain.
+    products, direct = PATCH**2 * round_up(patches, 8), height * round_up(width, 8) * taps**2
+    return patches if 3 * products <= 2 * direct else 0
 
 
 def _panels(matrix: Indices) -> Indices:
@@ -194,7 +220,7 @@ class _Layout:
         self.gradient_of: list[Indices] = []
         self.copies_of: list[Indices] = []
         self.gradients = self.values = self.dense_errors = self.winners = self.errors = 0
-        self.transposed = self._taken = self._dropped = 0
+        self.transposed = self._taken = self._dropped = self.patch_filters = self.patch_numbers = 0
         self.scratch, self.positions = CHANNELS, 0
         channels = network.input_shape[0]
         self._add_map(-1, network.input_shape, channels)  # images are only read number by number
@@ -290,6 +316,31 @@ class _Layout:
             self.winners += windows * row
             self.scratch = max(self.scratch, windows * row)  # the list of all errors
             self.positions = max(self.positions, 4 * windows)
+        self._add_patches(operation, source)
+
+    def _add_patches(self, operation: dict[str, int], source: dict[str, int]) -> None:
+        """Compute a convolution in patches if that takes clearly fewer products, see `winograd`."""
+        channels, row, taps = source["channels"], operation["row"], operation["kernel_height"]
+        operation["pixel"] = source["pixel"]
+        square = operation["kernel_width"] == taps and taps in (3, 5)
+        if operation["first"] or operation["stride"] > 1 or not square or channels % CHANNELS:
+            return
+        height, width = operation["map_height"], operation["map_width"]
+        if operation["pooled"]:
+            height, width = 2 * (height // 2), 2 * (width // 2)
+        operation["patches"] = patches = _patches(taps, height, width)
+        operation["patch_start"] = self.patch_filters
+        operation["patch_step"] = step = _odd_lines(channels * row)
+        self.patch_filters += PATCH**2 * step * (patches > 0)
+        if not operation["pooled"] and row == operation["outputs"]:
+            operation["back_patches"] = back = _patches(taps, source["height"], source["width"])
+            operation["back_patch_start"] = self.patch_filters
+            self.patch_filters += PATCH**2 * step * (back > 0)
+        numbers = [_odd_lines(PATCHES * channels), _odd_lines(PATCHES * row)]
+        operation["input_step"], operation["sum_step"] = numbers
+        # A tile reads and writes a few patches after the last.
+        self.patch_numbers = max(self.patch_numbers, PATCH**2 * max(numbers) + POSITIONS * max(channels, row))
+        self.scratch = max(self.scratch, height * (operation["map_width"] + WIDE) * row * (patches > 0))
 
     def _copy(self, numbers: Indices) -> int:
         """Append numbers of parameters to the copies; return their start."""

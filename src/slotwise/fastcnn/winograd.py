@@ -1,0 +1,182 @@
+"""Convolutions with fewer multiplications: Winograd's minimal filtering, in patches of 6 x 6 inputs.
+
+A patch d and a filter g give m x m outputs A ((B d B^T) * (G g G^T)) A^T, where * is number by number
+(Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). So instead of r x r products for
+each output there are 36 for m x m of them, with m = 7 - r: 4 times fewer for filters of 3 x 3, 2.8 times
+fewer for 5 x 5. Each of the 36 is a product of matrices of patches, channels and outputs.
+
+The matrices follow from polynomials that agree in the points below and at infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numpy.typing import NDArray
+
+from slotwise.fastcnn.vectors import (
+    GIVEN,
+    WIDE,
+    Builder,
+    Value,
+    compiled,
+    fused,
+    index,
+    instruction,
+    moved,
+    read,
+    write,
+)
+from slotwise.fastcnn.wide_kernels import multiply
+from slotwise.fastcnn.wide_plan import PANEL, PATCH, PATCHES, WidePlan, WideWorkspace
+
+Floats = NDArray[np.float32]
+Matrix = NDArray[np.float64]
+
+POINTS = (0.0, 1.0, -1.0, 2.0, -2.0)
+ADDS_TO_ALL = PATCH + 1
+"""Which of the 36 products is added to every output: that of the point 1 in both directions."""
+
+
+def matrices(taps: int) -> tuple[Matrix, Matrix, Matrix]:
+    """Return B, G and A for filters with so many rows."""
+    outputs = PATCH + 1 - taps
+    of_inputs, of_filters = np.zeros((PATCH, PATCH)), np.zeros((PATCH, taps))
+    of_outputs = np.zeros((outputs, PATCH))
+    for number, point in enumerate(POINTS):
+        others = [other for other in POINTS if other != point]
+        of_inputs[number, :-1] = np.poly(others)[::-1]
+        of_filters[number] = point ** np.arange(taps) / np.prod([point - other for other in others])
+        of_outputs[:, number] = point ** np.arange(outputs)
+    of_inputs[-1] = np.poly(POINTS)[::-1]
+    of_filters[-1, -1] = of_outputs[-1, -1] = 1
+    return of_inputs, of_filters, of_outputs
+
+
+def _combined(builder: Builder, matrix: Matrix, vectors: list[Value]) -> list[Value]:
+    """Write the instructions of a matrix times a column of vectors."""
+    sums = []
+    for row in matrix:
+        total = None
+        for factor, value in zip(row, vectors, strict=True):
+            constant = ir.Constant(value.type, [float(np.float32(factor))] * WIDE)
+            if factor == 0:
+                continue
+            if total is None:
+                total = value if factor == 1 else builder.fmul(value, constant)
+            else:
+                total = fused(builder, value, constant, total)
+        sums.append(total)
+    return sums
+
+
+def both_sides(matrix: Matrix) -> Callable[..., Any]:
+    """Return the instruction ``(array, at, down, right, found, to, below, beside)``: M X M^T.
+
+    X is a square of vectors in `array`, the result one in `found`; the others are the steps in them.
+    """
+    rows, columns = range(matrix.shape[0]), range(matrix.shape[1])
+
+    def written(
+        builder: Builder, array: Any, at: Any, down: Any, right: Any, found: Any, to: Any, below: Any,
+        beside: Any,
+    ) -> None:  # fmt: skip
+        kind = ir.VectorType(ir.FloatType(), WIDE)
+        half = []
+        for column in columns:
+            start = moved(builder, at, right, column)
+            square = [read(builder, array, moved(builder, start, down, row), kind) for row in columns]
+            half.append(_combined(builder, matrix, square))
+        for row in rows:
+            start = moved(builder, to, below, row)
+            for column, value in enumerate(_combined(builder, matrix, [each[row] for each in half])):
+                write(builder, found, moved(builder, start, beside, column), value)
+
+    return instruction(types.void, GIVEN, *[index] * 3, GIVEN, *[index] * 3)(written)
+
+
+of_threes, of_fives = matrices(3), matrices(5)
+transform_inputs = both_sides(of_threes[0])  # those of 5 x 5 are the same
+transform_threes, transform_fives = both_sides(of_threes[1]), both_sides(of_fives[1])
+outputs_of_threes, outputs_of_fives = both_sides(of_threes[2]), both_sides(of_fives[2])
+
+
+@compiled
+def transform_filters(
+    taps: int, channels: int, outputs: int, panels: Floats, found: Floats, step: int
+) -> None:
+    """Turn panels of filters, whose terms are (row, column, channel), into 36 matrices in panels."""
+    for first in range(0, outputs, PANEL):
+        width = min(PANEL, outputs - first)
+        down, right = taps * channels * width, channels * width
+        for number in range(0, channels * width, WIDE):
+            at, to = first * taps * taps * channels + number, first * channels + number
+            if taps == 3:
+                transform_threes(panels, at, down, right, found, to, PATCH * step, step)
+            else:
+                transform_fives(panels, at, down, right, found, to, PATCH * step, step)
+
+
+@compiled
+def transform_copies(plan: WidePlan, work: WideWorkspace) -> None:
+    """Transform the copies of the filters that `convolve_patches` uses."""
+    for layer in plan.operations:
+        taps, channels = layer.kernel_height, layer.pixel
+        if layer.patches > 0:
+            copies, found = work.copies[layer.weight_start :], work.patch_filters[layer.patch_start :]
+            transform_filters(taps, channels, layer.row, copies, found, layer.patch_step)
+        if layer.back_patches > 0:
+            copies, found = work.copies[layer.back_start :], work.patch_filters[layer.back_patch_start :]
+            transform_filters(taps, layer.row, channels, copies, found, layer.patch_step)
+
+
+@compiled
+def transform_sums(
+    taps: int, sums: Floats, at: int, step: int, found: Floats, to: int, below: int, beside: int
+) -> None:
+    """Turn the 36 sums of a patch into its outputs."""
+    if taps == 3:
+        outputs_of_threes(sums, at, PATCH * step, step, found, to, below, beside)
+    else:
+        outputs_of_fives(sums, at, PATCH * step, step, found, to, below, beside)
+
+
+@compiled
+def convolve_patches(
+    taps: int, work: WideWorkspace, patches: int, across: int, values: Floats, start: int, row: int,
+    channels: int, step: int, filters: Floats, filter_step: int, bias: Floats, outputs: int, sum_step: int,
+    found: Floats, to: int, found_row: int,
+) -> None:  # fmt: skip
+    """Convolve a map in patches, of which `across` lie side by side.
+
+    Pixels of `values` have `channels` numbers, those of `found` have `outputs`. The three steps are those
+    between matrices of inputs, filters and sums.
+    """
+    side = PATCH + 1 - taps
+    for first in range(0, patches, PATCHES):
+        count = min(PATCHES, patches - first)
+        for patch in range(count):
+            y, x = (first + patch) // across, (first + patch) % across
+            at = start + side * (y * row + x * channels)
+            for channel in range(0, channels, WIDE):
+                place = patch * channels + channel
+                transform_inputs(
+                    values, at + channel, row, channels, work.patch_inputs, place, PATCH * step, step
+                )
+        for number in range(PATCH * PATCH):
+            added = bias if number == ADDS_TO_ALL else work.zeros
+            multiply(
+                1, 0, 1, 0, channels, count, work.patch_inputs, number * step, channels,
+                filters[number * filter_step :], added, outputs, work.patch_sums[number * sum_step :],
+                outputs,
+            )  # fmt: skip
+        for patch in range(count):
+            y, x = (first + patch) // across, (first + patch) % across
+            at = to + side * (y * found_row + x * outputs)
+            for output in range(0, outputs, WIDE):
+                place = patch * outputs + output
+                transform_sums(taps, work.patch_sums, place, sum_step, found, at + output, found_row, outputs)
