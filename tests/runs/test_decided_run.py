@@ -150,3 +150,9 @@ def test_update_norms_need_channels_that_differ_or_all_devices() -> None:
     assert caught.value.parameter == "norm_candidates"
     RunConfig.from_options({**options, "norm_candidates": 30})
     RunConfig.from_options({**options, "radio_link": "rate-adaptive"})
+
+
+def test_groups_do_not_shrink_below_what_the_aggregation_rule_needs() -> None:
+    with pytest.raises(InputError, match="must be fixed with aggregation krum"):
+        RunConfig.from_options({"aggregation": "krum", "group_rule": "shrink-when-stalled"})
+    RunConfig.from_options({"aggregation": "median", "group_rule": "shrink-when-stalled"})

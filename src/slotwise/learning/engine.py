@@ -190,9 +190,7 @@ class Training:
         usual = UplinkRadio.of(known, self._task.update_bits)
         usual = usual if self._episode is None else replace(usual, link=self._episode.link)
         self._radio = usual if radio is None else radio
-        refuse_other_rules(
-            self._aggregation, self._radio, known, self._task, is_decided=self._decided is None
-        )
+        refuse_other_rules(self._aggregation, self._radio, known, self._task, self._episode)
         self._course: Course = Planned(known, evaluate_every) if self._decided is None else self._decided
         if resume is not None and (wrong := unfitting(resume, known, self._task.size)):
             raise UserError(f"resume: {wrong}")

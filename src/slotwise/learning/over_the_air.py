@@ -26,7 +26,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.radio.over_the_air import OverTheAirLink, noise_of, superpose
-from slotwise.schedule import Synchronous, Timeline
+from slotwise.schedule import Episode, Synchronous, Timeline
 
 _ROUNDS = 6  # in which a rule is tried
 _OTHERS = 2  # devices that are in no group of a round, so that groups differ
@@ -56,21 +56,25 @@ def _mean_of(group: Sequence[Contribution], link: OverTheAirLink, slot: int, see
 
 
 def refuse_other_rules(
-    rule: Aggregation, radio: UplinkRadio, timeline: Timeline, task: CheckedTask, *, is_decided: bool = True
+    rule: Aggregation,
+    radio: UplinkRadio,
+    timeline: Timeline,
+    task: CheckedTask,
+    episode: Episode | None = None,
 ) -> None:
     """Raise an InputError if updates go over the air and a rule needs more than their sum.
 
     It is tried: from the mean of each group it must make the same models as from the updates themselves, for
-    devices with the samples of the task, and groups as large and updates as old as those of the timeline. If
-    the timeline is not decided yet, groups of any size are tried and, but for sync, updates of any age.
+    devices with the samples of the task, and groups as large and updates as old as those of the timeline. Of
+    an ``episode``, whose timeline is not decided yet, all sizes of groups and, but for sync, all ages.
     """
     if not isinstance(radio.link, OverTheAirLink):
         return
-    scenario, oldest = timeline.scenario, timeline.max_staleness()
-    largest = max(scenario.group_sizes) if is_decided else scenario.devices
-    if not is_decided and timeline.schedule != Synchronous.name:
+    devices, oldest = timeline.scenario.devices, timeline.max_staleness()
+    if episode is not None and timeline.schedule != Synchronous.name:
         oldest = _ROUNDS
-    if device_half(rule) is not None or not _needs_only_sums(rule, task, scenario.devices, largest, oldest):
+    largest = max(timeline.scenario.group_sizes if episode is None else episode.group_sizes)
+    if device_half(rule) is not None or not _needs_only_sums(rule, task, devices, largest, oldest):
         allowed = "one that weighs updates equally, such as mean: over the air only a sum is received"
         raise InputError("aggregation", RULE.name_of(rule), allowed)
 

@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
-from slotwise.aggregation import RuleChoice, UplinkRadio, check_group_sizes, mean, message_parts
+from slotwise.aggregation import RULE, RuleChoice, UplinkRadio, check_group_sizes, mean, message_parts
 from slotwise.base.errors import ConflictError, InputError
 from slotwise.data import FACTS, DataFolder, DataOptions, PartitionedData
 from slotwise.data.hub_data import HubData
@@ -38,6 +38,7 @@ from slotwise.options.checks import LARGEST, checked, whole
 from slotwise.radio import LINK, RadioOptions
 from slotwise.runs.training_work import RunCpu, RunSamplesPerSlot, TrainedData
 from slotwise.scenario import parse_sizes
+from slotwise.schedule.learned import FIXED, GROUP_RULE, ShrinkWhenStalled
 from slotwise.setting import Setting
 from slotwise.setting.setting import RENAMED
 
@@ -120,8 +121,8 @@ class RunConfig(Setting):
         self._share_seed()
         super().__post_init__()
         # These are called for their checks: what cannot be built is refused here.
-        for size in self.channel.group_sizes:
-            check_group_sizes(self.rule, [size])
+        check_group_sizes(self.rule, self.channel.group_sizes)
+        self._check_shrinking()
         if self.access.is_analog and self.bits != UNQUANTISED:
             raise InputError("bits", self.bits, f"{UNQUANTISED} over the air, where numbers are not coded")
         if self.access.is_analog and not isinstance(self.compressor, NoCompression):
@@ -129,6 +130,17 @@ class RunConfig(Setting):
             raise InputError("compressor", COMPRESSOR.name_of(self.compressor), allowed)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
+
+    def _check_shrinking(self) -> None:
+        """Raise an InputError if groups shrink below what the aggregation rule needs."""
+        shrinks = getattr(self.policy, "group_rule", FIXED)
+        if not isinstance(shrinks, ShrinkWhenStalled):
+            return
+        try:
+            check_group_sizes(self.rule, [1])
+        except InputError:
+            allowed = f"{FIXED} with aggregation {RULE.name_of(self.rule)}, which needs larger groups"
+            raise InputError("group_rule", GROUP_RULE.name_of(shrinks), allowed) from None
 
     def _share_seed(self) -> None:
         """Give the setting and the local training the same seed; either may say it."""

@@ -181,6 +181,11 @@ class Episode:
         return len(self._drive.record.broadcasts)
 
     @property
+    def group_sizes(self) -> Sequence[int]:
+        """Sizes that groups may have; if they are decided, the least and the largest."""
+        return (1, self.scenario.devices) if "group_size" in self._kinds else self.scenario.group_sizes
+
+    @property
     def timeline(self) -> Timeline:
         """The completed rounds so far; group sizes that were decided are changes of its scenario."""
         scenario = self.scenario
