@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from slotwise.base.errors import UserError
 from slotwise.live.transport import Arrival, Message
@@ -31,11 +32,14 @@ class ArrivalQueue:
         self._bytes += size
         self._queue.put_nowait(arrival)
 
-    async def get(self) -> Arrival | UserError:
-        """Wait for the next one."""
-        arrival = await self._queue.get()
-        self._bytes -= _memory_of(arrival)
-        return arrival
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        """Yield what comes in; a UserError is raised."""
+        while True:
+            arrival = await self._queue.get()
+            if isinstance(arrival, UserError):
+                raise arrival
+            self._bytes -= _memory_of(arrival)
+            yield arrival
 
 
 def _memory_of(arrival: Arrival | UserError) -> int:

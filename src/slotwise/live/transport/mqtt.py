@@ -101,13 +101,9 @@ class MqttChannel:
             task.add_done_callback(self._requests.discard)
             await asyncio.sleep(0)  # the task runs up to its first wait, which is after sending
 
-    async def arrivals(self) -> AsyncIterator[Arrival]:
+    def arrivals(self) -> AsyncIterator[Arrival]:
         """Yield what comes in, or raise a UserError if the broker refuses a subscription."""
-        while True:
-            arrival = await self._inbox.get()
-            if isinstance(arrival, UserError):
-                raise arrival
-            yield arrival
+        return self._inbox.arrivals()
 
     async def stay_connected(self) -> None:
         """Connect again and again, until cancelled."""

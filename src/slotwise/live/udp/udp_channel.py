@@ -95,12 +95,9 @@ class UdpChannel:
     async def subscribe(self, *topics: str) -> None:
         """Do nothing: the server knows what is for this device."""
 
-    async def arrivals(self) -> AsyncIterator[Arrival]:
+    def arrivals(self) -> AsyncIterator[Arrival]:
         """Yield what comes in."""
-        while True:
-            arrival = await self._inbox.get()
-            assert not isinstance(arrival, UserError)
-            yield arrival
+        return self._inbox.arrivals()
 
     async def until_connected(self) -> None:
         """Wait for the first session."""
