@@ -35,7 +35,7 @@ def main() -> None:
             estimator = Estimator(task, pool)
             estimator.sharpen(models[rounds], args.steps)
             found, of_devices = estimator.smoothness, estimator.device_smoothness
-            print(f"w_{rounds}: L {found:.0f}, of single devices {of_devices:.0f}")
+            print(f"w_{rounds}: L {found:.3g}, of single devices {of_devices:.3g}")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,39 @@
-"""The page of the tuned study is what the curves in the package say."""
+"""Page and note of the tuned study are what the curves in the package say."""
+
+import re
 
 from doc_pages import ROOT
 
+from slotwise.paper import tuned_note
 from slotwise.paper.histories import Histories
 from slotwise.paper.tuned import DEADLINE, JUDGING_SEEDS, PILOT_DEADLINE, TUNING_SEED
 from slotwise.paper.tuned_cases import PARTS
 from slotwise.paper.tuned_page import FIGURES, docs_text
+from slotwise.paper.tuned_results import tuned_methods
 from slotwise.paper.tuned_runs import TRAINED
 
 DOCS = ROOT / "docs"
+WORDS_OF_FOUR_PAGES = 2_400  # in two columns, with two figures of a column's width
 
 
 def test_every_number_of_the_page_is_computed_from_the_curves() -> None:
     drawn = sorted(path.stem for path in (DOCS / FIGURES).glob("*.png"))
     text = docs_text(Histories(TRAINED), drawn)
     assert (DOCS / "tuned.md").read_text(encoding="utf-8") == text
+
+
+def test_every_number_of_the_note_is_computed_from_the_curves() -> None:
+    folder = ROOT / tuned_note.FOLDER
+    drawn = sorted(path.stem for path in (folder / tuned_note.FIGURES).glob("*.pdf"))
+    text = tuned_note.note_text(tuned_methods(Histories(TRAINED)), drawn)
+    assert (folder / tuned_note.NAME).read_text(encoding="utf-8") == text
+
+
+def test_the_note_cites_what_is_in_the_bibliography_and_has_four_pages() -> None:
+    text = (ROOT / tuned_note.FOLDER / tuned_note.NAME).read_text(encoding="utf-8")
+    bibliography = (ROOT / "paper/paper.bib").read_text(encoding="utf-8")
+    assert set(re.findall(r"(?<![\w.])@(\w+)", text)) <= set(re.findall(r"^@\w+\{(\w+),", bibliography, re.M))
+    assert len(text.split()) <= WORDS_OF_FOUR_PAGES
 
 
 def test_curves_are_of_tuning_and_judging_seeds_and_small() -> None:

@@ -64,16 +64,16 @@ def rows(text: str, heading: str) -> list[list[str]]:
 def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
     text = page_text(tuned_methods(Histories(tmp_path)), {})
     assert "Of 24 methods, the pilots of 0 are finished and 0 are judged. At least 144 runs" in text
-    assert "Nothing is judged yet" in text
+    assert "Nothing is known yet" in text
 
 
 def test_pilots_are_shown_before_anything_is_judged(tmp_path: Path) -> None:
     text = page_text(trained(tmp_path, 1), {})
     assert "Of 3 methods, the pilots of 3 are finished and 0 are judged. At least 18 runs" in text
-    assert (
-        "Pilots, S=10, each at its best step: idfl is lowest (sync 0.4, idfl 0.2, async 0.3). One seed."
-        in text
-    )
+    assert "at S=10 no schedule leads clearly.**" in text  # by 1.5, which is less than seeds differ
+    assert "S=10: pilots, one seed and 10,000 of 50,000 slots" in text
+    assert "With the best S too: idfl 0.2 (S=10), async 0.3 (S=10), sync 0.4 (S=10)." in text
+    assert "that of sync goes from 4.7 to 2 at S=10" in text
     assert [row[4:6] for row in rows(text, "Pilots")[2:]] == [
         ["0.128", "0.4"],
         ["0.016", "0.2"],
@@ -85,7 +85,9 @@ def test_pilots_are_shown_before_anything_is_judged(tmp_path: Path) -> None:
 def test_judged_runs_have_means_ranges_and_times(tmp_path: Path) -> None:
     text = page_text(trained(tmp_path, 3), {})
     assert "Complete: all 3 methods are judged." in text
-    assert "Judged, S=10: idfl ends lowest with every seed (sync 0.31, idfl 0.11, async 0.21)." in text
+    assert "**With the best step of each schedule, at S=10 idfl ends lowest.**" in text
+    assert "Judged at full length, S=10: idfl ends lowest with every seed" in text
+    assert "(sync 0.31, idfl 0.11, async 0.21)" in text
     sync, idfl, _ = rows(text, "Judged runs")[2:]
     assert idfl[3:5] == ["0.016", "0.11 (0.1 to 0.12)"]
     assert sync[5:] == ["96.0% (96.0 to 96.0)", "25,000", "50,000", "–"]
@@ -111,14 +113,16 @@ def test_the_page_links_the_figures_that_were_drawn(tmp_path: Path, stages: int)
 
 
 def test_curves_of_a_folder_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package, docs = tmp_path / "package", tmp_path / "docs"
+    package = tmp_path / "package"
     monkeypatch.setattr(tuned_page, "TRAINED", package)
     trained(package, 1)
     later = trained(tmp_path / "out/histories", 3)
-    publish(docs, tmp_path / "out")
+    publish(tmp_path, tmp_path / "out")
     for one in later:
         assert Histories(package).of(one.method.name) == one.histories.of(one.method.name)
-    assert "Judged, S=10: idfl ends lowest" in (docs / "tuned.md").read_text(encoding="utf-8")
+    for name in ("docs/tuned.md", "paper/tuned.md"):
+        assert "Judged at full length, S=10: idfl ends" in (tmp_path / name).read_text(encoding="utf-8")
+    assert (tmp_path / "paper/figures/tuned-map.pdf").is_file()
 
 
 def test_curves_that_were_trained_before_are_read_and_not_written(tmp_path: Path) -> None:
@@ -129,6 +133,18 @@ def test_curves_that_were_trained_before_are_read_and_not_written(tmp_path: Path
     histories.add(missing[0], saved(missing[0]))  # type: ignore[arg-type]
     assert len(list((tmp_path / "new").iterdir())) == 1
     assert missing[0] not in needed(METHODS_OF_TEN, Histories(tmp_path / "new", tmp_path / "earlier").loss)
+
+
+def test_judged_sync_is_set_beside_idfl_with_the_step_of_the_paper(tmp_path: Path) -> None:
+    histories = Histories(tmp_path)
+    for _ in range(3):
+        for trial in needed(METHODS_OF_TEN[:1], histories.loss):
+            histories.add(trial, saved(trial))  # type: ignore[arg-type]
+    trained(tmp_path, 1)
+    text = page_text(tuned_methods(Histories(tmp_path), METHODS_OF_TEN), {})
+    assert "S=10: sync with its best step ends at 0.31 (0.3 to 0.32). Tuned idfl is not judged yet" in text
+    assert "it ends at 0.0363 (0.0279 to 0.0434) with the same seeds, so tuning synchronous FL" in text
+    assert rows(text, "When waiting beats sending")[2][-1] == "pilots"
 
 
 def test_waiting_is_compared_with_sending_at_each_group_size(tmp_path: Path) -> None:

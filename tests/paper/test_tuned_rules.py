@@ -5,6 +5,8 @@ import pytest
 from slotwise.paper.tuned import step_size
 from slotwise.paper.tuned_results import sine
 from slotwise.paper.tuned_rules import (
+    CURVATURE_RULE,
+    FIRST_CURVATURE,
     Case,
     Contest,
     by_turns,
@@ -41,6 +43,14 @@ def test_a_constant_is_fitted_without_the_cases_it_is_tested_on() -> None:
     same = step_errors(cases)[0]
     assert same.largest == pytest.approx(8)
     assert same.constant == pytest.approx(0.02)
+
+
+def test_the_rule_from_the_curvature_is_not_fitted() -> None:
+    steps = {9: 0.01, 5: 0.005}
+    error = step_errors([case("idfl", age, age, step=step) for age, step in steps.items()])[-1]
+    assert (error.rule, error.constant) == (CURVATURE_RULE, 2 / (5 * FIRST_CURVATURE))
+    factors = [error.constant * sine(age) / step for age, step in steps.items()]
+    assert error.typical == pytest.approx((max(factors) / min(factors)) ** 0.5)  # one too short, one too long
 
 
 def test_the_penalty_is_the_loss_at_the_nearest_step_that_was_tried() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from statistics import median
 
-from slotwise.paper.tuned import PILOT_DEADLINE
+from slotwise.paper.tuned import DEADLINE, PILOT_DEADLINE, TUNING_SEED
+from slotwise.paper.tuned_published import PAPER_STEP, at_paper_step
 from slotwise.paper.tuned_results import (
     TunedMethod,
     by_group_size,
@@ -19,7 +20,11 @@ from slotwise.paper.tuned_results import (
     with_pilots,
 )
 from slotwise.paper.tuned_rules import (
+    CURVATURE_RULE,
+    FIRST_CURVATURE,
+    LOCAL_STEPS,
     STEP_RULES,
+    Case,
     Contest,
     cases,
     contests,
@@ -32,16 +37,23 @@ from slotwise.paper.tuned_rules import (
 from slotwise.report.number_text import counted
 
 Rows = Iterator[Sequence[str]]
+SCHEDULE_ORDER = ("sync", "idfl", "async")  # the less devices wait, the later
 WAITING = """\
 Losses at the best step of each method, and in brackets as a multiple of the lowest at that S. From left to
 right devices wait less: sync waits until the model is fresh, idfl for the freshest model that costs no slot,
 async for none. At S=50 no delay is free. "Turns" are the rounds in which each device takes part if
 synchronous FL has the same slots; few turns mean that there is much to gain from overlapping."""
-STEP_TEXT = """\
-Each rule has one constant c. It is fitted to the best steps of all group sizes but one and tested on that
-one, for each size in turn. The error is the factor between the predicted and the best step; the grid has a
-factor of 2, so 1.4 is as good as can be seen. The loss is that of the step of the grid nearest to the
-predicted one, if it was tried, over the lowest of its method."""
+PAPER_STEP_TEXT = f"""\
+The same with the paper's step, {PAPER_STEP:g}, after as many slots: published runs, means of three seeds and
+their range; an empty cell was not published."""
+STEP_TEXT = f"""\
+Each rule but the last has one constant c. It is fitted to the best steps of all group sizes but one and
+tested on that one, for each size in turn. The error is the factor between the predicted and the best step;
+the grid has a factor of 2, so 1.4 is as good as can be seen. The loss is that of the step of the grid nearest
+to the predicted one, if it was tried, over the lowest of its method. The last rule is not fitted: H is the
+number of local steps, {LOCAL_STEPS}, and L the curvature of the loss at the first model, {FIRST_CURVATURE:g}
+with the tuning seed (`python benchmarks/curvature.py --rounds 0 --seed {TUNING_SEED}`). With the seeds 0, 1
+and 2 it is 10, 11 and 5, so the constant is known up to a factor of two."""
 SCHEDULE_TEXT = """\
 What a rule for the schedule costs: the loss of what it chooses over the lowest at that S. "Most rounds ·
 sine" is the reasoning from stability alone: the longest stable step times the rounds. "By turns" chooses
@@ -54,20 +66,28 @@ there are any."""
 
 def waiting_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
     """Yield the comparison of waiting with sending; nothing if it has no group size yet."""
-    if found := contests(methods):
+    if contests(methods):
         yield "## When waiting beats sending"
+        yield from waiting_tables(methods)
+
+
+def waiting_tables(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield the losses of the schedules at each group size: with the best steps, and with the paper's."""
+    if found := contests(methods):
         yield WAITING
         yield markdown_table(_waiting_rows(methods, found))
+        yield PAPER_STEP_TEXT
+        yield markdown_table(_paper_step_rows(found))
 
 
 def _waiting_rows(methods: Sequence[TunedMethod], found: Mapping[int, Contest]) -> Rows:
-    yield ("S", "turns", "sync", "idfl", "async", "runs")
+    yield ("S", "turns", *SCHEDULE_ORDER, "runs")
     for size in by_group_size(methods):
         if size in found:
             contest = found[size]
             least = min(case.loss for case in contest.values())
             runs = "judged" if next(iter(contest.values())).is_judged else "pilots"
-            cells = (_relative(contest, name, least) for name in ("sync", "idfl", "async"))
+            cells = (_relative(contest, name, least) for name in SCHEDULE_ORDER)
             yield (str(size), f"{turns(contest):.3g}", *cells, runs)
 
 
@@ -79,16 +99,44 @@ def _relative(contest: Contest, schedule: str, least: float) -> str:
     return f"**{text}**" if loss == least else text
 
 
+def _paper_step_rows(found: Mapping[int, Contest]) -> Rows:
+    yield ("S", *SCHEDULE_ORDER)
+    for size, contest in found.items():
+        deadline = DEADLINE if next(iter(contest.values())).is_judged else PILOT_DEADLINE
+        known = [at_paper_step(name, size, deadline) for name in SCHEDULE_ORDER]
+        texts = [one.text() if one is not None else "" for one in known]
+        yield (
+            str(size),
+            *(text if name in contest else "–" for name, text in zip(SCHEDULE_ORDER, texts, strict=True)),
+        )
+
+
 def rules_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
     """Yield the rules for step and schedule and their errors; nothing while there are too few cases."""
-    known, found = cases(methods), contests(methods)
-    if len(list(held_out(known))) > 1 and len(found) > 1:
+    found = contests(methods)
+    steps, schedules = [*step_table(methods)], [*schedule_table(found)]
+    if steps and schedules:
         yield "## Rules from the plan alone"
+        yield from (*steps, *schedules)
+        yield f"{CAUTION} Fitted to all sizes, the limit is {fitted_turns(found.values()):.3g} turns."
+
+
+def step_table(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield the rules for the step with their errors; nothing while there are too few cases."""
+    if _can_hold_out(cases(methods)):
         yield STEP_TEXT
         yield markdown_table(_step_rows(methods))
+
+
+def schedule_table(found: Mapping[int, Contest]) -> Iterator[str]:
+    """Yield the rules for the schedule with what they cost; nothing while there are too few group sizes."""
+    if len(found) > 1:
         yield SCHEDULE_TEXT
         yield markdown_table(_schedule_rows(found))
-        yield f"{CAUTION} Fitted to all sizes, the limit is {fitted_turns(found.values()):.3g} turns."
+
+
+def _can_hold_out(known: Sequence[Case]) -> bool:
+    return len(list(held_out(known))) > 1
 
 
 def _step_rows(methods: Sequence[TunedMethod]) -> Rows:
@@ -107,23 +155,31 @@ def _schedule_rows(found: Mapping[int, Contest]) -> Rows:
         yield (name, *(f"{value:.2f}" for value in regrets.values()), f"{mean:.2f}")
 
 
-def advice_lines(methods: Sequence[TunedMethod]) -> Iterator[str]:
-    """Yield what the rules come to, in a sentence each."""
-    known, found = cases(methods), contests(methods)
-    if len(list(held_out(known))) < 2 or len(found) < 2:
-        return
+def step_sentence(methods: Sequence[TunedMethod]) -> str:
+    """Return how well rules for the step predict the best ones; empty while there are too few cases."""
+    known = cases(methods)
+    if not _can_hold_out(known):
+        return ""
     errors = {error.rule: error for error in step_errors(known)}
-    same, _, by_sine, _ = (errors[rule] for rule in STEP_RULES)
-    yield (
-        f"For the step, {by_sine.rule} with one constant for all S predicts the best steps of "
-        f"{counted(by_sine.cases, 'held-out case')} within a factor of {by_sine.typical:.2f} (geometric "
-        f"mean; at most {by_sine.largest:.1f}). One step for all, as in the paper, is off by "
-        f"{same.typical:.2f} (at most {same.largest:.0f})."
+    same, by_age, by_sine, _, measured = (errors[rule] for rule in (*STEP_RULES, CURVATURE_RULE))
+    return (
+        f"{by_sine.rule} is off by a factor of {by_sine.typical:.2f} "
+        f"({counted(by_sine.cases, 'held-out case')}, geometric mean; at most {by_sine.largest:.1f}), "
+        f"{by_age.rule} by {by_age.typical:.2f} (at most {by_age.largest:.1f}), and one step for all, as in "
+        f"the paper, by {same.typical:.2f} (at most {same.largest:.0f}). With c from the curvature of the "
+        f"first model, which takes no tuning, the sine is off by {measured.typical:.2f} (at most "
+        f"{measured.largest:.1f})."
     )
+
+
+def best_schedule_rule(found: Mapping[int, Contest]) -> str:
+    """Return which rule for the schedule costs least; empty while there are too few group sizes."""
+    if len(found) < 2:
+        return ""
     means = {name: geometric_mean(regrets.values()) for name, regrets in schedule_regrets(found).items()}
     best = min(means, key=lambda name: means[name])
-    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
-    yield f"For the schedule, {best} costs least (loss over the lowest at that S: {listed})."
+    texts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    return f"{best.capitalize()}. Loss over the lowest at that S, geometric mean: {texts}."
 
 
 def staleness_part(methods: Sequence[TunedMethod], formula: str) -> Iterator[str]:
@@ -135,23 +191,8 @@ def staleness_part(methods: Sequence[TunedMethod], formula: str) -> Iterator[str
         "with d:"
     )
     yield markdown_table(_staleness_rows(methods))
-    if lines := [*_travel(methods), *_predictors(methods)]:
+    if lines := [*_predictors(methods)]:
         yield "\n".join(f"- {line}" for line in lines)
-
-
-def _travel(methods: Sequence[TunedMethod]) -> Iterator[str]:
-    """Yield at which group sizes each schedule goes furthest."""
-    furthest: dict[str, list[str]] = {}
-    for size, own in by_group_size(with_pilots(methods)).items():
-        if len(own) > 1:
-            best = max(own, key=lambda one: one.best_step * one.rounds(PILOT_DEADLINE))
-            furthest.setdefault(best.schedule, []).append(str(size))
-    if furthest:
-        sizes = "; ".join(f"{name} at S={', '.join(found)}" for name, found in furthest.items())
-        yield (
-            f"Step times rounds is largest for {sizes}. Where another schedule ends lower, it does not go "
-            "further: it averages more updates."
-        )
 
 
 def _staleness_rows(methods: Sequence[TunedMethod]) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -18,9 +18,9 @@ from slotwise.paper.tuned import DEADLINE, GUESS_WITHOUT_STALENESS, PILOT_DEADLI
 from slotwise.paper.tuned_results import TunedMethod, by_group_size, number, sine, with_pilots
 from slotwise.paper.tuned_rules import case_of
 from slotwise.report.colours import BLACK, PINK, SCHEDULE_COLOURS, Colour, size_colour
-from slotwise.report.figure_style import StyledFigure, figure_file
+from slotwise.report.figure_style import COLUMN, StyledFigure, figure_file, using_style
 
-PANEL_WIDTH, PANEL_HEIGHT = 3.3, 2.9  # inches
+PANEL_WIDTH, PANEL_HEIGHT, WIDTH = 3.3, 2.9, 5.2  # inches; WIDTH of a single panel
 TOP = 3.0  # of loss axes: above, a run is no better than guessing
 LETTERS = "abcdefgh"
 Statistic = Callable[[TrainedCurve], float]
@@ -34,6 +34,18 @@ def draw_figures(folder: Path, methods: Sequence[TunedMethod]) -> tuple[str, ...
         "map": _map(methods),
         "judged": _judged(methods),
     }
+    return _written(folder, figures)
+
+
+def draw_column_figures(folder: Path, methods: Sequence[TunedMethod]) -> tuple[str, ...]:
+    """Draw the figures of the note in the width of a column of an IEEE journal; return their names."""
+    with using_style("ieee"):
+        figures = {"tuned-map": _map(methods, COLUMN), "tuned-staleness": _staleness(methods, COLUMN)}
+        return _written(folder, figures)
+
+
+def _written(folder: Path, figures: Mapping[str, StyledFigure | None]) -> tuple[str, ...]:
+    """Write figures as PNG and PDF; return the names of those that there are."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {name: figure for name, figure in figures.items() if figure is not None}
     for name, figure in drawn.items():
@@ -79,12 +91,12 @@ def _draw_losses(axes: Axes, one: TunedMethod) -> None:
         )
 
 
-def _staleness(methods: Sequence[TunedMethod]) -> StyledFigure | None:
+def _staleness(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure | None:
     """Return the best steps of the pilots against d, next to the formula."""
     sizes = by_group_size(with_pilots(methods))
     if not sizes:
         return None
-    figure, (axes,) = _figure(1, width=5.2)
+    figure, (axes,) = _figure(1, width=width)
     ages = np.arange(100)
     formula = [GUESS_WITHOUT_STALENESS * sine(int(age)) for age in ages]
     axes.plot(ages + 1, formula, color="#777777", lw=1.2, label="0.128·sin(π/(2(2d+1))), the first guess")
@@ -104,23 +116,26 @@ def _staleness(methods: Sequence[TunedMethod]) -> StyledFigure | None:
     return figure
 
 
-def _map(methods: Sequence[TunedMethod]) -> StyledFigure | None:
+def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure | None:
     """Return the loss of each method at its best step, by group size and staleness."""
     known = [(one, case_of(one, is_judged=bool(one.judged))) for one in with_pilots(methods)]
     if len(known) < 2:
         return None
-    figure, (axes,) = _figure(1, width=5.2)
+    figure, (axes,) = _figure(1, width=width)
     sizes = sorted({case.size for _, case in known})
     places = [sizes.index(case.size) for _, case in known]
     ages = [case.staleness + 1 for _, case in known]
     losses = [case.loss for _, case in known]
     lines = [_colour(one).light for one, _ in known]
-    dots = axes.scatter(places, ages, c=losses, norm="log", cmap="viridis_r", s=150, edgecolors=lines, lw=1.8)
+    dots = axes.scatter(
+        places, ages, c=losses, norm="log", cmap="viridis_r", s=29 * width, edgecolors=lines, lw=1.8
+    )
     for place, age, loss in zip(places, ages, losses, strict=True):
-        axes.annotate(number(loss), (place + 0.16, age), va="center", fontsize="x-small")
+        beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "fontsize": "x-small"}
+        axes.annotate(number(loss), (place, age), **beside)
     axes.set(yscale="log", xlabel="group size S", ylabel="d + 1, with d the staleness in rounds")
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
-    axes.set(ylim=(0.6, 220), xlim=(-0.5, len(sizes) - 0.2))
+    axes.set(ylim=(0.6, 220), xlim=(-0.5, len(sizes) - 0.1))
     axes.yaxis.set_major_formatter("{x:g}")
     handles = [
         Line2D([], [], ls="", marker="o", mfc="white", mec=look.light, mew=1.8, label=name)

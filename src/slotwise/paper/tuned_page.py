@@ -1,7 +1,7 @@
 """The page of the tuned study: every table and sentence with a number is made from the trained curves.
 
 ``python -m slotwise.paper.tuned_page DIR`` adds the curves of a folder of `tune` to those that the package
-contains, and writes docs/tuned.md and its figures again; without DIR it only writes.
+contains, and writes docs/tuned.md, the note paper/tuned.md and their figures; without DIR it only writes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from slotwise.base.files import write_atomically
+from slotwise.paper import tuned_note
 from slotwise.paper.histories import Histories, TrainedCurve
 from slotwise.paper.tuned import (
     DEADLINE,
@@ -25,8 +26,8 @@ from slotwise.paper.tuned import (
 )
 from slotwise.paper.tuned_advice import rules_part, staleness_part, waiting_part
 from slotwise.paper.tuned_cases import PARTS, USUAL_PARTS
-from slotwise.paper.tuned_figures import draw_figures
-from slotwise.paper.tuned_findings import findings
+from slotwise.paper.tuned_figures import draw_column_figures, draw_figures
+from slotwise.paper.tuned_findings import answer, details
 from slotwise.paper.tuned_results import (
     TunedMethod,
     by_group_size,
@@ -41,7 +42,8 @@ from slotwise.paper.tuned_runs import TRAINED
 from slotwise.report.number_text import counted
 
 Rows = Iterator[Sequence[str]]
-FORMULA = "[formula](model-average.md#d--1-chains)"
+PRODUCTS = "[table](#best-step-against-staleness)"
+CHAINS = "[averaging updates or models](model-average.md#d--1-chains)"
 FIGURES = "results/tuned"  # folder of the figures of the documentation
 ACCURACIES = (0.90, 0.95, 0.97)
 TITLE = "Tuned: every schedule with its best step"
@@ -50,13 +52,14 @@ The paper gives every schedule and group size the same step, 0.01. But the older
 step must be, so the best group size partly says which one suits 0.01. Does intentional delay still win when
 each method has the step that suits it best, and how does synchronous FL do then with S < N devices a round,
 which the paper never plots? This is our own study, on the paper's MNIST case: 100 devices with one label
-each, 50 compute slots, averaged updates, {DEADLINE:,} slots.
+each, 50 compute slots, averaged updates, {DEADLINE:,} slots. A loss is the training loss at the end, over
+the data of all devices; S is the number of devices a round.
 
 | schedule | the devices of a round | staleness d of their updates, in rounds |
 |---|---|---|
-| sync | compute while the channel is unused, then send; groups take turns | 0 |
-| idfl | start from the freshest model that costs no slot (the paper's Algorithm 2) | d* = ⌈50/(S+1)⌉ |
-| async | start as soon as they have sent (Algorithm 1) | G − 1 = N/S − 1 |"""
+| sync: synchronous | compute while the channel is unused, then send; groups take turns | 0 |
+| idfl: intentional delay | start from the freshest model that costs no slot (Algorithm 2) | d* = ⌈50/(S+1)⌉ |
+| async: asynchronous | start as soon as they have sent (Algorithm 1) | G − 1 = N/S − 1 |"""
 RULE = f"""\
 The rule was fixed before the results. Steps are 0.0005·2^k. For each method:
 
@@ -106,26 +109,34 @@ def write_page(path: Path, histories: Histories) -> Path:
     return page
 
 
-def publish(docs: Path, trained: Path | None = None) -> None:
-    """Add the curves of a folder to the package, if one is given, and write the page of the documentation."""
+def publish(root: Path, trained: Path | None = None) -> None:
+    """Add the curves of a folder to the package, if one is given, and write page, note and figures.
+
+    Args:
+        root: Folder of the source, with docs/ and paper/.
+        trained: Folder of `tune`.
+    """
     histories = Histories(TRAINED)
     if trained is not None:
         all_names = [method.name for own in PARTS.values() for method in own]
         histories.add_all(Histories(trained / "histories"), all_names)
-    drawn = draw_figures(docs / FIGURES, tuned_methods(histories))
+    methods, docs, note = tuned_methods(histories), root / "docs", root / tuned_note.FOLDER
+    drawn = draw_figures(docs / FIGURES, methods)
     write_atomically(docs / "tuned.md", docs_text(histories, drawn))
+    drawn = draw_column_figures(note / tuned_note.FIGURES, methods)
+    write_atomically(note / tuned_note.NAME, tuned_note.note_text(methods, drawn))
 
 
 def docs_text(histories: Histories, drawn: Iterable[str]) -> str:
     """Return the page of the documentation, with the figures that have been drawn."""
     paths = {name: f"{FIGURES}/{name}.png" for name in drawn}
-    return page_text(tuned_methods(histories), paths, FORMULA, further_parts(histories))
+    return page_text(tuned_methods(histories), paths, CHAINS, further_parts(histories))
 
 
 def page_text(
     methods: Sequence[TunedMethod],
     figures: Mapping[str, str],
-    formula: str = "docs/model-average.md",
+    chains: str = "docs/model-average.md",
     further: Mapping[str, Sequence[TunedMethod]] | None = None,
 ) -> str:
     """Return the page as Markdown, as far as the study has been trained.
@@ -133,13 +144,13 @@ def page_text(
     Args:
         methods: All methods, with what has been trained.
         figures: Paths of the figures that have been drawn, by name.
-        formula: Where the formula of the stable step is derived, as text or link.
+        chains: Where averaged models and the formula of the stable step are explained, as text or link.
         further: Methods of further parts, by their part.
     """
-    parts = [f"# {TITLE}", QUESTION, "## Findings", *findings(methods)]
+    parts = [f"# {TITLE}", QUESTION, "## In short", *answer(methods), *details(methods, chains, PRODUCTS)]
+    parts += [*waiting_part(methods), *_picture(figures, "map"), *rules_part(methods)]
     parts += ["## How far it is", *_progress(methods)]
     parts += ["## Judged runs", *_judged_part(methods), *_picture(figures, "judged")]
-    parts += [*waiting_part(methods), *_picture(figures, "map")]
     parts += ["## Pilots", PILOTS, markdown_table(_pilot_rows(methods)), *_picture(figures, "steps")]
     parts += [
         "Training losses of all pilots, by step; – was not tried, × diverged:",
@@ -147,11 +158,11 @@ def page_text(
     ]
     parts += [
         "## Best step against staleness",
-        *staleness_part(methods, formula),
+        *staleness_part(methods, chains),
         *_picture(figures, "staleness"),
     ]
-    parts += [*rules_part(methods), *_further_parts(further)]
-    parts += ["## Rule", RULE, "## Repeat it", REPEAT]
+    parts += _further_parts(further)
+    parts += ["## Rule of the study", RULE, "## Repeat it", REPEAT]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -265,4 +276,4 @@ def _picture(figures: Mapping[str, str], name: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    publish(Path("docs"), *map(Path, sys.argv[1:]))
+    publish(Path(), *map(Path, sys.argv[1:]))

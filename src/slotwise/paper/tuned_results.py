@@ -131,6 +131,12 @@ def step_text(power: int | None) -> str:
     return "" if power is None else f"{step_size(power):g}"
 
 
+def listed(values: Sequence[object]) -> str:
+    """Return values as text, as in "1, 5 and 10"."""
+    *others, last = map(str, values)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def names(one: TunedMethod) -> tuple[str, str, str]:
     """Return group size, schedule and staleness of a method as cells of a table."""
     return str(one.method.group_size), one.schedule, str(one.method.staleness)

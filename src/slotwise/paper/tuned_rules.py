@@ -31,6 +31,7 @@ class Case:
     loss: float
     losses: Mapping[int, float]  # by the power of the step, of runs with the tuning seed
     is_judged: bool
+    seeds: tuple[float, ...] = ()  # losses of the judged runs, or of the one pilot
 
 
 Shape = Callable[[Case], float]
@@ -43,14 +44,20 @@ STEP_RULES: Mapping[str, Shape] = {
 """Step sizes up to a constant: the paper's kind of rule, and three that know the staleness."""
 
 
+LOCAL_STEPS = 5  # H, of an update
+FIRST_CURVATURE = 5.63  # L at the first model: python benchmarks/curvature.py --rounds 0 --seed 10
+CURVATURE_RULE = "2/(H·L) · sin(π/(2(2d+1)))"
+"""The longest stable step of a quadratic with the curvature of the first model: nothing is fitted."""
+
+
 def case_of(one: TunedMethod, *, is_judged: bool) -> Case:
     """Return the case of a method: its judged runs, or its best pilot."""
     deadline, runs = (DEADLINE, one.tuning) if is_judged else (PILOT_DEADLINE, one.pilots)
     losses = {power: curve.final_loss for power, curve in runs.items()}
-    loss = fmean(curve.final_loss for curve in one.judged) if is_judged else one.best_pilot.final_loss
+    seeds = tuple(curve.final_loss for curve in (one.judged if is_judged else (one.best_pilot,)))
     step = step_size(one.power) if is_judged and one.power is not None else one.best_step
     size, age, rounds = one.method.group_size, one.method.staleness, one.rounds(deadline)
-    return Case(one.schedule, size, age, rounds, step, loss, losses, is_judged)
+    return Case(one.schedule, size, age, rounds, step, fmean(seeds), losses, is_judged, seeds)
 
 
 def cases(methods: Iterable[TunedMethod]) -> tuple[Case, ...]:
@@ -90,22 +97,24 @@ class StepError:
 
 def step_errors(known: Sequence[Case]) -> list[StepError]:
     """Return the errors of all rules for the step."""
-    return [_step_error(rule, shape, known) for rule, shape in STEP_RULES.items()]
+    fitted = [_step_error(rule, shape, known) for rule, shape in STEP_RULES.items()]
+    constant = 2 / (LOCAL_STEPS * FIRST_CURVATURE)
+    return [*fitted, _step_error(CURVATURE_RULE, lambda case: sine(case.staleness), known, constant)]
 
 
-def _step_error(rule: str, shape: Shape, known: Sequence[Case]) -> StepError:
+def _step_error(rule: str, shape: Shape, known: Sequence[Case], given: float | None = None) -> StepError:
+    """Return the error of a rule with its constant fitted to other group sizes, or given."""
     factors, penalties = [], []
     for others, tested in held_out(known):
-        constant = _fitted(shape, others)
+        constant = _fitted(shape, others) if given is None else given
         for case in tested:
             step = constant * shape(case)
             factors.append(exp(abs(log(step / case.step))))
             if (loss := _loss_near(step, case)) is not None:
                 penalties.append(loss / min(case.losses.values()))
     typical = geometric_mean(factors)
-    return StepError(
-        rule, _fitted(shape, known), typical, max(factors), tuple(sorted(penalties)), len(factors)
-    )
+    constant = _fitted(shape, known) if given is None else given
+    return StepError(rule, constant, typical, max(factors), tuple(sorted(penalties)), len(factors))
 
 
 def _fitted(shape: Shape, known: Sequence[Case]) -> float:
