@@ -81,6 +81,7 @@ SLOW = {  # they load data, compile networks or start processes
     "peers": Tiny("--only slotwise --rounds 1"),
     "sweep": Tiny("--points 1 --deadline 60 --workers 1 --repeats 1", {"LIMIT": inf}),
     "torch_models": Tiny("--repeats 1 --rounds 1 --models cnn", ONE_THREAD),
+    "update_error": Tiny("--rounds 3 --errors 50 --gradients 50"),
     "whole_job": Tiny("--studies mnist --deadline 200 --runs 1 --workers 1"),
 }
 # What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/,

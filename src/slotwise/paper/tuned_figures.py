@@ -65,7 +65,7 @@ def _steps(methods: Sequence[TunedMethod]) -> StyledFigure | None:
             _draw_losses(axes, one)
         axes.set(xlabel="step size", title=f"({letter}) S={size}")
         _log_axes(axes)
-        axes.set_ylim(top=TOP)
+    panels[0].set_ylim(top=TOP)  # of all panels; only now, because it fixes both limits
     panels[0].set_ylabel("final training loss")
     looks = {one.schedule: _colour(one) for own in sizes.values() for one in own}
     handles = [
@@ -131,8 +131,14 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
         places, ages, c=losses, norm="log", cmap="viridis_r", s=29 * width, edgecolors=lines, lw=1.8
     )
     for place, age, loss in zip(places, ages, losses, strict=True):
-        beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "fontsize": "x-small"}
-        axes.annotate(number(loss), (place, age), **beside)
+        axes.annotate(
+            number(loss),
+            (place, age),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="x-small",
+        )
     axes.set(yscale="log", xlabel="group size S", ylabel="d + 1, with d the staleness in rounds")
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set(ylim=(0.6, 220), xlim=(-0.5, len(sizes) - 0.1))

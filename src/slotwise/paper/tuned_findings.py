@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from slotwise.paper.criteria import COLLAPSED
 from slotwise.paper.tuned import DEADLINE, JUDGING_SEEDS, PILOT_DEADLINE
 from slotwise.paper.tuned_advice import best_schedule_rule, step_sentence
+from slotwise.paper.tuned_full_length import full_length
 from slotwise.paper.tuned_published import at_paper_step, seed_spread
 from slotwise.paper.tuned_results import (
     TunedMethod,
@@ -17,7 +18,7 @@ from slotwise.paper.tuned_results import (
     step_text,
     with_pilots,
 )
-from slotwise.paper.tuned_rules import Case, Contest, case_of, contests
+from slotwise.paper.tuned_rules import Case, Contest, contests, is_lowest_with_every_seed
 from slotwise.report.colours import SCHEDULE_COLOURS
 
 PAPER_CHOICE = ("idfl", 10)  # schedule and group size that the paper recommends
@@ -32,7 +33,7 @@ def answer(methods: Sequence[TunedMethod]) -> Iterator[str]:
         return
     yield _answer(found)
     yield from _effect_of_tuning(found)
-    yield from _full_length(methods)
+    yield from full_length(methods)
 
 
 def details(methods: Sequence[TunedMethod], chains: str, products: str) -> Iterator[str]:
@@ -82,12 +83,7 @@ def _lead(contest: Contest) -> tuple[str, float]:
 def _least_lead(contest: Contest) -> float:
     """Return the factor that a lead must exceed: one seed differs from the next, so pilots need more."""
     judged = next(iter(contest.values())).is_judged
-    return 1.0 if judged and _is_lowest_with_every_seed(contest) else seed_spread(_deadline(contest))
-
-
-def _is_lowest_with_every_seed(contest: Contest) -> bool:
-    seeds = zip(*(case.seeds for case in contest.values()), strict=True)
-    return len({losses.index(min(losses)) for losses in seeds}) == 1
+    return 1.0 if judged and is_lowest_with_every_seed(contest) else seed_spread(_deadline(contest))
 
 
 def _deadline(contest: Contest) -> int:
@@ -142,44 +138,6 @@ def _best_of_each(found: Mapping[int, Contest]) -> list[Case]:
     best = {name: [case for case in same if case.schedule == name] for name in SCHEDULE_COLOURS}
     lowest = (min(own, key=lambda case: case.loss) for own in best.values() if own)
     return sorted(lowest, key=lambda case: case.loss)
-
-
-def _full_length(methods: Sequence[TunedMethod]) -> Iterator[str]:
-    """Yield what judged runs say: winners, and tuned sync beside idfl that is not tuned."""
-    judged = [one for one in methods if one.judged and one.schedule in SCHEDULE_COLOURS]
-    if not judged:
-        yield "Nothing is judged yet: which schedule wins at full length when all are tuned is open."
-    for size, own in by_group_size(judged).items():
-        known = {one.schedule: case_of(one, is_judged=True) for one in own}
-        if len(known) > 1:
-            yield _winner(size, known)
-        elif "sync" in known:
-            yield from _beside_untuned(known["sync"])
-
-
-def _winner(size: int, known: Contest) -> str:
-    means = ", ".join(f"{name} {number(case.loss)}" for name, case in known.items())
-    if _is_lowest_with_every_seed(known):
-        best = min(known.values(), key=lambda case: case.loss)
-        return f"Judged at full length, S={size}: {best.schedule} ends lowest with every seed ({means})."
-    return f"Judged at full length, S={size}: the seeds disagree ({means})."
-
-
-def _beside_untuned(sync: Case) -> Iterator[str]:
-    """Yield tuned sync beside idfl with the paper's step, whose tuned runs are not complete."""
-    untuned = at_paper_step("idfl", sync.size, DEADLINE)
-    if untuned is not None and untuned.learns:
-        below = [other < loss for other, loss in zip(untuned.losses, sync.seeds, strict=True)]
-        verdict = (
-            "so tuning synchronous FL does not close the gap there"
-            if all(below)
-            else "so this decides nothing: idfl may gain by tuning, too"
-        )
-        yield (
-            f"Judged at full length, S={sync.size}: sync with its best step ends at {number(sync.loss)} "
-            f"({number(min(sync.seeds))} to {number(max(sync.seeds))}). Tuned idfl is not judged yet; with "
-            f"the paper's step, not tuned, it ends at {untuned.text()} with the same seeds, {verdict}."
-        )
 
 
 def _questions(

@@ -144,6 +144,12 @@ def contests(methods: Iterable[TunedMethod]) -> dict[int, Contest]:
     return found
 
 
+def is_lowest_with_every_seed(contest: Contest) -> bool:
+    """Return whether one schedule has the lowest loss with each seed."""
+    seeds = zip(*(case.seeds for case in contest.values()), strict=True)
+    return len({losses.index(min(losses)) for losses in seeds}) == 1
+
+
 def overlapped(contest: Contest) -> str:
     """Return the schedule that computes while others send: idfl, or async where no delay is free."""
     return "idfl" if "idfl" in contest else "async"
