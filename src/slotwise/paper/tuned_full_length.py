@@ -45,7 +45,7 @@ def _tuning_so_far(methods: Sequence[TunedMethod]) -> Iterator[str]:
         )
         yield markdown_table([("S", "step", *SCHEDULE_ORDER), *_tuning_rows(known)])
     if ratios := [*_ratios_to_untuned(known)]:
-        yield f"Tuned so far, sync ends at these multiples of idfl with the paper's step: {listed(ratios)}."
+        yield f"Loss of sync, tuned so far, over that of idfl with the paper's step: {listed(ratios)}."
 
 
 def _is_only_tuned(own: Sequence[TunedMethod]) -> bool:
@@ -73,8 +73,8 @@ def _ratios_to_untuned(known: Mapping[int, Sequence[TunedMethod]]) -> Iterator[s
         idfl, sync = (at_paper_step(name, size, DEADLINE) for name in ("idfl", "sync"))
         tuned = [_lowest(one)[0] for one in own if one.schedule == "sync" and one.tuning]
         if idfl is not None and idfl.learns and tuned:
-            before = "" if sync is None else f" ({sync.mean / idfl.mean:.1f} times if sync has it, too)"
-            yield f"{tuned[0] / idfl.mean:.1f} times at S={size}{before}"
+            before = "" if sync is None else f" ({sync.mean / idfl.mean:.1f} if sync has that step, too)"
+            yield f"{tuned[0] / idfl.mean:.1f} at S={size}{before}"
 
 
 def _lowest(one: TunedMethod) -> tuple[float, int]:
