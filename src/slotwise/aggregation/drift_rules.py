@@ -23,7 +23,7 @@ Array = Any  # a numpy array, or a torch tensor on a GPU
 
 
 class Correction:
-    """What one local training adds to its gradients: vector + pull·(w − w_start).
+    """Term that a local training adds to each of its gradients: vector + pull·(w − w_start).
 
     Attributes:
         steps: Gradients that were corrected.

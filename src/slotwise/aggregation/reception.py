@@ -1,4 +1,4 @@
-"""What the radio says of an uplink: a rule may weigh updates by it."""
+"""Reception: slots, SNR and energy of an uplink, by which a rule may weigh its update."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reception(NamedTuple):
 
 @dataclass(frozen=True)
 class UplinkRadio:
-    """What is known of all uplinks of a run beside their slots.
+    """Link, bits and energy of the uplinks of a run.
 
     Attributes:
         link: The link that they go over.

@@ -1,4 +1,4 @@
-"""What slotwise serve prints when a run or a campaign ends."""
+"""The text that slotwise serve prints when a run or a campaign ends."""
 
 from __future__ import annotations
 

@@ -136,8 +136,8 @@ class Slotframe(Reach):
         numbers = device.astype(np.int64)
         first, owned = self._ranges(numbers)
         frames, phase = np.divmod(slot, self.frame_slots)
-        found = np.searchsorted(self._keys, numbers * self.frame_slots + phase) - first
-        return np.asarray(frames * owned + found, dtype=np.int64)
+        in_frame = np.searchsorted(self._keys, numbers * self.frame_slots + phase) - first
+        return np.asarray(frames * owned + in_frame, dtype=np.int64)
 
     def check(self, devices: int, sub_channels: int | None = None) -> None:
         """Raise an InputError if a device owns no slot, or more own one than there are sub-channels."""
@@ -149,9 +149,9 @@ class Slotframe(Reach):
             raise InputError("owned_slots", f"none of device {none}", "at least one for every device")
         slot, owners = Counter(slot for slot, _ in self.owned_slots).most_common(1)[0]
         if sub_channels is not None and owners > sub_channels:
-            found = f"slot {slot} of {owners} devices"
+            shared = f"slot {slot} of {owners} devices"
             allowed = f"owned by at most {sub_channels}, the number of sub-channels"
-            raise InputError("owned_slots", found, allowed)
+            raise InputError("owned_slots", shared, allowed)
 
     def refuse_unfit(self, uplinks: Iterable[int], broadcast: int, *, known: bool) -> None:  # noqa: ARG002
         """Raise an InputError if the slots of an uplink are not known in advance."""

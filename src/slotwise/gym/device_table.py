@@ -1,4 +1,4 @@
-"""What agents see of each device: a table with a row for each."""
+"""The observation of agents: a table with a row for each device."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from slotwise.schedule.timeline import Column, Uplink
 
 
 class Course(ABC):
-    """What the engine has to know of a schedule; columns have a row for each uplink, as in a `Timeline`."""
+    """A schedule as the engine sees it; columns have a row for each uplink, as in a `Timeline`."""
 
     scenario: Scenario
     device: Column
@@ -61,7 +61,7 @@ class Course(ABC):
     @property
     @abstractmethod
     def timeline(self) -> Timeline:
-        """What is known of the timeline."""
+        """The timeline, as far as it is known."""
 
 
 class Planned(Course):

@@ -92,11 +92,11 @@ def for_rule(task: Task, rule: Any) -> Task:
         UserError: the task has that of another rule.
     """
     wanted = device_half(rule)
-    found = next((each.rule for each in _wrapped(task) if isinstance(each, DriftTask)), None)
-    if found is None:
+    present = next((each.rule for each in _wrapped(task) if isinstance(each, DriftTask)), None)
+    if present is None:
         return task if wanted is None else DriftTask(task, wanted)
-    if found != wanted:
-        raise UserError(f"aggregation: must be {found}, for which the task was made")
+    if present != wanted:
+        raise UserError(f"aggregation: must be {present}, for which the task was made")
     return task
 
 

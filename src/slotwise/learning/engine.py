@@ -304,12 +304,12 @@ class Training:
 
     @property
     def timeline(self) -> Timeline:
-        """What is trained along, as far as it is decided."""
+        """The timeline, as far as it is decided."""
         return self._course.timeline
 
     @property
     def learning(self) -> Learning:
-        """What is known of the learning at the open decision of an episode, after `catch_up`."""
+        """Losses and norms that are known at the open decision of an episode, after `catch_up`."""
         self.catch_up()
         return self._known()
 

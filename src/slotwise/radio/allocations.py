@@ -52,8 +52,8 @@ class Group:
         """Bits that a slot carries at the SNR of the first one: entry [i, b−1] is device i with b blocks."""
         share = np.arange(1, self.blocks + 1) / self.blocks
         power = 1.0 if self.full_power else share
-        found: Floats = self.rate.efficiency(self.snr[:, None] * (power / share)) * (share * self.scale)
-        return found
+        bits: Floats = self.rate.efficiency(self.snr[:, None] * (power / share)) * (share * self.scale)
+        return bits
 
 
 class Allocated(NamedTuple):
@@ -129,12 +129,12 @@ def allocated(allocation: Allocation, group: Group) -> Allocated:
         UserError: the function is the user's, and its answer is not allowed.
     """
     with user_errors("allocation", anywhere=False):
-        found: Any = allocation(group)
+        answer: Any = allocation(group)
     if allocation in ALLOCATIONS.values():
-        blocks = found
+        blocks = answer
         return Allocated(blocks, np.ones(len(blocks)) if group.full_power else blocks / group.blocks)
-    blocks, power = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
-    blocks = _numbers("blocks", blocks, group, found)
+    blocks, power = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    blocks = _numbers("blocks", blocks, group, answer)
     if (blocks != np.floor(blocks)).any() or blocks.min() < 1 or blocks.sum() > group.blocks:
         raise UserError(
             f"allocation: blocks must be whole numbers of at least 1, together at most {group.blocks}; "
@@ -142,20 +142,20 @@ def allocated(allocation: Allocation, group: Group) -> Allocated:
         )
     if power is None:
         power = np.ones(len(blocks)) if group.full_power else blocks / group.blocks
-    power = _numbers("powers", power, group, found)
+    power = _numbers("powers", power, group, answer)
     if power.min() <= 0 or power.max() > 1:
         raise UserError(f"allocation: powers must be above 0 and at most 1; they are {power.tolist()}")
     return Allocated(blocks.astype(np.int64), power)
 
 
-def _numbers(what: str, values: Any, group: Group, found: Any) -> Floats:
+def _numbers(what: str, values: Any, group: Group, answer: Any) -> Floats:
     """Return one finite number for each device."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         numbers = np.empty(0)
     if numbers.shape != (len(group.devices),) or not np.isfinite(numbers).all():
-        shown = describe_value(found)
+        shown = describe_value(answer)
         raise UserError(
             f"allocation: {what} must be {len(group.devices)} numbers, one for each device: {shown}"
         )

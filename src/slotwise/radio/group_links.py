@@ -64,8 +64,8 @@ class GroupRadioLink(ABC):
         if self.devices > _MOST_DRAWN:
             drawn: Floats = self.radio.conditions.snr(block, 1, places=np.array(places))[0]
             return drawn
-        found: Floats = self._row(block)[places]
-        return found
+        snr: Floats = self._row(block)[places]
+        return snr
 
     def snr_db(self, slot: int) -> Floats:
         """Return the SNR of the uplink of every device on the whole band in ``slot``, in dB."""

@@ -29,13 +29,13 @@ def access_view(timelines: Timelines, options: Mapping[str, Any]) -> dict[str, A
     config, *_ = effective(options)
     if not isinstance(config.link, RateAdaptive):
         return None
-    found = {name: _timeline(timelines, {**options, "access": name}) for name in ACCESSES}
-    known = [timeline for timeline in found.values() if timeline is not None]
+    schemes = {name: _timeline(timelines, {**options, "access": name}) for name in ACCESSES}
+    known = [timeline for timeline in schemes.values() if timeline is not None]
     if not known:
         return None
     window = _window(known)
     seconds = config.link.slot_ms / 1000
-    rows = {name: None if line is None else _figures(line, window, seconds) for name, line in found.items()}
+    rows = {name: None if line is None else _figures(line, window, seconds) for name, line in schemes.items()}
     return {"slots": list(window), "schemes": rows, "chosen": _name_of(config)}
 
 

@@ -58,7 +58,7 @@ class EndedRun:
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """What a campaign does.
+    """State of a campaign.
 
     Attributes:
         number: Number of the run that is played, or of the last one; 0 before the first.

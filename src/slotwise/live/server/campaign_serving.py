@@ -37,8 +37,8 @@ def serve_campaign(
     It goes on where it was, also after a crash. ``options`` are fields of `ServerConfig`, for all runs.
     Raises a UserError if an option or a plan is refused; nothing is written then.
     """
-    found = Campaign(Path(plans), Path(out), campaign or CampaignOptions())
-    return prepare_campaign(found, broker=broker, **options).run(observer)
+    chosen = Campaign(Path(plans), Path(out), campaign or CampaignOptions())
+    return prepare_campaign(chosen, broker=broker, **options).run(observer)
 
 
 def prepare_campaign(

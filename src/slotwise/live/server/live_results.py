@@ -276,7 +276,8 @@ class Evaluator:
             self._changed.notify()
             self._bad(version)
             return
-        slot, staleness = self._state.completions[version]
+        # Checkpoints of earlier versions have none of the first model.
+        slot, staleness = self._state.completions.get(version, Completion())
         point = Point(slot, version, found.loss, found.accuracy, staleness, found.metrics)
         self._state.points.append(point)
         # Kept until now: a run resumed from a checkpoint made during the evaluation has to evaluate it.

@@ -53,7 +53,7 @@ class RunSpec:
 
     @property
     def radio(self) -> UplinkRadio:
-        """What rules are told of the uplinks."""
+        """Link, bits and energy of uplinks that rules are told."""
         return UplinkRadio(self.link, self.update_bits, self.sending_joules)
 
     @property

@@ -71,7 +71,7 @@ class MediumOptions(Value):
 
 @dataclass(frozen=True)
 class SlotRun:
-    """What became of a plan on the medium.
+    """Result of a plan that was executed on the medium.
 
     Attributes:
         plan: The timeline of the simulator.
@@ -106,7 +106,7 @@ class SlotRun:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """How many uplinks had each outcome."""
+        """Number of uplinks by outcome."""
         return dict(Counter(use.outcome for use in self.uses).most_common())
 
     @property
@@ -252,11 +252,11 @@ class _Emulation:
         named = ",".join(f"{n}:{10**9}" for n in self._devices)
         model = protocol.encode(LARGEST_LABEL, bytes(4 * self._task.size), slot=str(10**18), receivers=named)
         size = self._options.frame_bytes
-        found = pieces_of(len(update), size), pieces_of(len(model), size)
-        if max(found) > MOST_PIECES:
-            allowed = f"larger: a model has {max(found):,} frames, and at most {MOST_PIECES:,} are possible"
+        pieces = pieces_of(len(update), size), pieces_of(len(model), size)
+        if max(pieces) > MOST_PIECES:
+            allowed = f"larger: a model has {max(pieces):,} frames, and at most {MOST_PIECES:,} are possible"
             raise InputError("frame_bytes", size, allowed)
-        return found
+        return pieces
 
     def _make_layout(self) -> SlotLayout:
         """Return the parts of a slot, into which updates and models must fit."""

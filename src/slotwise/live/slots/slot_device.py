@@ -20,7 +20,7 @@ from slotwise.live.slots.slot_layout import SlotLayout
 
 @dataclass(frozen=True)
 class DeviceClock:
-    """Where a device is in time: its clock, and how long a frame takes to it and from it."""
+    """Clock of a device, and how long a frame takes to it and from it."""
 
     clock: DriftingClock
     delay_ns: int
@@ -56,12 +56,12 @@ class SlotDevice:
 
     def hear(self, one: Transmission) -> None:
         """Take a frame of the server."""
-        found = decode(one.frame)
-        if isinstance(found, Beacon):
+        content = decode(one.frame)
+        if isinstance(content, Beacon):
             heard = self._timing.clock.local(one.end + self._timing.delay_ns)
-            self._take_beacon(found, heard - self._medium.air_ns(len(one.frame)))
-        elif isinstance(found, Piece) and found.kind == MODEL:
-            message = self._download.add(found)
+            self._take_beacon(content, heard - self._medium.air_ns(len(one.frame)))
+        elif isinstance(content, Piece) and content.kind == MODEL:
+            message = self._download.add(content)
             if message is not None:
                 self.take_model(message)
 
