@@ -14,7 +14,7 @@ import pytest
 from slotwise import Scenario
 
 ROOT = Path(__file__).parents[2]
-LIBRARIES = ("random_commands", "rounds_to_accuracy", "tcp_proxy", "udp_proxy")
+LIBRARIES = ("published_numbers", "random_commands", "rounds_to_accuracy", "tcp_proxy", "udp_proxy")
 SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in LIBRARIES)
 
 
@@ -77,6 +77,7 @@ SLOW = {  # they load data, compile networks or start processes
             "MEMORY_LIMIT": inf,
         },
     ),
+    "fedavg_in_torch": Tiny("--most 1 --shards"),
     "models": Tiny("--repeats 1 --seconds 0.01", {"MOST_LOAD": inf, **ONE_THREAD}),
     "peers": Tiny("--only slotwise --rounds 1"),
     "sweep": Tiny("--points 1 --deadline 60 --workers 1 --repeats 1", {"LIMIT": inf}),

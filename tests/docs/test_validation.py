@@ -36,15 +36,16 @@ def test_its_tables_are_current(validation: ModuleType) -> None:
 
 
 def test_every_accuracy_has_the_round_that_was_published(validation: ModuleType) -> None:
-    for name in set(validation.published()) & set(validation.PUBLISHED):
-        accuracies, numbers = validation.read(name), validation.PUBLISHED[name]
+    published = {**validation.PUBLISHED, **validation.NIID}
+    for name in set(validation.published()) & set(published):
+        accuracies, numbers = validation.read(name), published[name]
         assert set(accuracies) <= {number.case for number in numbers}
         for number in numbers:
             assert all(number.round in rounds for rounds in accuracies.get(number.case, {}).values())
 
 
 def test_the_trainings_that_are_kept_are_those_of_the_settings(validation: ModuleType) -> None:
-    for name in ("fedavg-steps", "fedavg"):
+    for name in ("fedavg-steps", "fedavg-first-steps", "fedavg-small-step", "fedavg"):
         spec = BatchSpec.read(validation.SETTINGS / f"{name}.toml")
         asked = {validation.rounds_to_accuracy.Training.of(point) for point in spec.points}
         kept = validation.rounds_to_accuracy.read(validation.HISTORIES / f"{name}.csv")
@@ -79,6 +80,42 @@ def test_a_training_ends_at_the_target(validation: ModuleType, monkeypatch: pyte
     assert accuracies == sorted(set(accuracies))
     assert max(accuracies[:-1], default=0) < 0.2 <= accuracies[-1]
     assert list(rounds.records(config, most=0)) == found[:1]
+
+
+def small_config() -> sw.RunConfig:
+    options = {"devices": 4, "group_size": 4, "schedule": "sync", "compute_slots": 1, "deadline": 20}
+    return sw.RunConfig.from_options(
+        {**options, "network": "logistic", "partition": "iid", "samples_per_device": 40}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "deviation"),
+    [
+        ("glorot", (6 / 794) ** 0.5, (2 / 794) ** 0.5),
+        ("normal-0.1", 0.2, 0.088),  # cut at two deviations
+        ("normal-0.01", 0.02, 0.0088),
+    ],
+)
+def test_other_first_models(validation: ModuleType, name: str, bound: float, deviation: float) -> None:
+    rounds = validation.rounds_to_accuracy
+    task = rounds.task_of(small_config(), rounds.TestSetOnly)
+    usual, task.weights = task.initial_model(), rounds.FIRST_MODELS[name]
+    weights, biases = np.split(task.initial_model(), [7840])
+    assert np.abs(usual[:7840]).max() < 1 / 28
+    assert not biases.any()
+    assert 0.9 * bound < np.abs(weights).max() <= bound * 1.0001
+    assert weights.std() == pytest.approx(deviation, rel=0.03)
+
+
+def test_held_out_images_are_those_that_no_device_holds(validation: ModuleType) -> None:
+    rounds = validation.rounds_to_accuracy
+    task = rounds.task_of(small_config(), rounds.HeldOut)
+    data, model = task.samples.dataset, task.initial_model()
+    others = [n for n in range(len(data.train_targets)) if n not in set(task.samples.all_rows.tolist())]
+    evaluation = task._network.evaluate(model, data.train_inputs[others], data.train_targets[others])
+    assert len(others) == 60_000 - 160
+    assert task.evaluate(model).accuracy == pytest.approx(evaluation[1] / len(others))
 
 
 def test_rules_choose_among_the_ready(periodic: ModuleType) -> None:
