@@ -26,6 +26,7 @@ from slotwise.paper.tuned_rules import (
     STEP_RULES,
     Case,
     Contest,
+    StepError,
     cases,
     contests,
     fitted_turns,
@@ -37,6 +38,7 @@ from slotwise.paper.tuned_rules import (
 from slotwise.report.number_text import counted
 
 Rows = Iterator[Sequence[str]]
+CLOSE = 1.25  # typical errors that differ by less are said to be about equal
 SCHEDULE_ORDER = ("sync", "idfl", "async")  # the less devices wait, the later
 WAITING = """\
 Losses at the best step of each method, and in brackets as a multiple of the lowest at that S. From left to
@@ -117,7 +119,7 @@ def rules_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
     steps, schedules = [*step_table(methods)], [*schedule_table(found)]
     if steps and schedules:
         yield "## Rules from the plan alone"
-        yield from (*steps, *schedules)
+        yield from (rule_of_thumb(methods, found), *steps, *schedules)
         yield f"{CAUTION} Fitted to all sizes, the limit is {fitted_turns(found.values()):.3g} turns."
 
 
@@ -162,14 +164,34 @@ def step_sentence(methods: Sequence[TunedMethod]) -> str:
         return ""
     errors = {error.rule: error for error in step_errors(known)}
     same, by_age, by_sine, _, measured = (errors[rule] for rule in (*STEP_RULES, CURVATURE_RULE))
+    begin = "The sine and 1/(d + 1) do about equally well. " if _are_close(by_sine, by_age) else ""
     return (
-        f"{by_sine.rule} is off by a factor of {by_sine.typical:.2f} "
+        f"{begin}{by_sine.rule} is off by a factor of {by_sine.typical:.2f} "
         f"({counted(by_sine.cases, 'held-out case')}, geometric mean; at most {by_sine.largest:.1f}), "
         f"{by_age.rule} by {by_age.typical:.2f} (at most {by_age.largest:.1f}), and one step for all, as in "
         f"the paper, by {same.typical:.2f} (at most {same.largest:.0f}). With c from the curvature of the "
         f"first model, which takes no tuning, the sine is off by {measured.typical:.2f} (at most "
         f"{measured.largest:.1f})."
     )
+
+
+def rule_of_thumb(methods: Sequence[TunedMethod], found: Mapping[int, Contest]) -> str:
+    """Return the best rules for schedule and step, with their errors; needs cases to hold out."""
+    step = min(step_errors(cases(methods)), key=lambda error: error.typical)
+    regrets = schedule_regrets(found)
+    schedule = min(regrets, key=lambda name: geometric_mean(regrets[name].values()))
+    costs = regrets[schedule].values()
+    constant = "" if step.rule == CURVATURE_RULE else f", c = {step.constant:.2g}"
+    return (
+        f"**Rule of thumb, as far as it is trained: {schedule}, with the step {step.rule}{constant}.** "
+        "On group sizes that it was not fitted to, the step is off by a factor of "
+        f"{step.typical:.2f} (geometric mean; at most {step.largest:.1f}). The schedule costs "
+        f"{geometric_mean(costs):.2f} times the lowest loss at the same S (at most {max(costs):.2f})."
+    )
+
+
+def _are_close(one: StepError, other: StepError) -> bool:
+    return max(one.typical, other.typical) < CLOSE * min(one.typical, other.typical)
 
 
 def best_schedule_rule(found: Mapping[int, Contest]) -> str:

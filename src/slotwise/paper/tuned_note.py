@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import pi, sin
 
 from slotwise.paper.tuned import DEADLINE, JUDGING_SEEDS, PILOT_DEADLINE, TUNING_SEED
-from slotwise.paper.tuned_advice import schedule_table, step_table, waiting_tables
+from slotwise.paper.tuned_advice import rule_of_thumb, schedule_table, step_table, waiting_tables
 from slotwise.paper.tuned_findings import answer, details
 from slotwise.paper.tuned_results import TunedMethod, listed, with_pilots
 from slotwise.paper.tuned_rules import FIRST_CURVATURE, contests, fitted_turns
@@ -129,6 +129,8 @@ def _stability() -> str:
 
 def _rules(methods: Sequence[TunedMethod]) -> Iterator[str]:
     found = contests(methods)
+    if len(found) > 1:
+        yield rule_of_thumb(methods, found)
     yield from step_table(methods)
     yield from schedule_table(found)
     if len(found) > 1:
