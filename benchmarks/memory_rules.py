@@ -1,11 +1,11 @@
 """Does a server that remembers every device's last update rescue the group sizes that collapse?
 
     slotwise sweep examples/memory/memory-rules.toml --out runs/memory  # trains what is missing
-    python benchmarks/memory_rules.py --runs runs/memory/runs           # keeps what has ended, makes the page
+    python benchmarks/memory_rules.py --runs runs/memory/runs           # keeps their curves, makes the page
     python benchmarks/memory_rules.py                                   # makes the page from what is kept
 
-The page has what has been trained so far. Curves are kept in a CSV file; those of the plain rule with the
-paper's step are among the published runs in the package.
+The page has what has been trained so far, with trainings that have not ended in rows of their own. Curves are
+kept in a CSV file; those of the plain rule with the paper's step are among the published runs in the package.
 """
 
 from __future__ import annotations
@@ -34,19 +34,41 @@ PAGE = ROOT / "docs" / "memory-rules.md"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 COLUMNS = ("case", "rule", "seed", "status", "slot", "round", "loss", "accuracy")
 ENDED = (*COMPLETE, "diverged")
+UNFINISHED = "unfinished"
 PLAIN = "mean"
 Key = tuple[str, str, int]  # case, rule, seed
 
 
 class Curve(NamedTuple):
-    """The evaluations of a training that has ended."""
+    """The evaluations of a training."""
 
     status: str
     points: Sequence[Point]
 
-    def has_collapsed(self, deadline: int) -> bool:
-        """Return whether the training diverged, or ended little better than guessing."""
-        return self.status == "diverged" or final_accuracy(self.points, deadline) < COLLAPSED
+    @property
+    def has_ended(self) -> bool:
+        """True if it came to its deadline, or diverged."""
+        return self.status in ENDED
+
+    @property
+    def last_slot(self) -> int:
+        """The slot of the last evaluation."""
+        return self.points[-1].slot
+
+    @property
+    def loss(self) -> float:
+        """Median of the training loss over the last tenth of the slots so far."""
+        return final_loss(self.points, self.last_slot)
+
+    @property
+    def accuracy(self) -> float:
+        """Median of the test accuracy over the last tenth of the slots so far."""
+        return final_accuracy(self.points, self.last_slot)
+
+    @property
+    def has_collapsed(self) -> bool:
+        """True if the training diverged, or ended little better than guessing."""
+        return self.status == "diverged" or self.accuracy < COLLAPSED
 
 
 Curves = Mapping[Key, Curve]
@@ -66,7 +88,7 @@ def kept() -> dict[Key, Curve]:
                 key = row["case"], row["rule"], int(row["seed"])
                 numbers = int(row["slot"]), int(row["round"]), float(row["loss"]), float(row["accuracy"]), 0
                 curves.setdefault(key, (row["status"], []))[1].append(Point(*numbers))
-    return {key: Curve(*found) for key, found in curves.items()}
+    return {key: Curve(*curve) for key, curve in curves.items()}
 
 
 def keep(curves: Curves) -> None:
@@ -80,15 +102,16 @@ def keep(curves: Curves) -> None:
     write_csv(HISTORIES, COLUMNS, rows)
 
 
-def finished(points: Iterable[BatchPoint], runs: Path) -> dict[Key, Curve]:
-    """Return the curves of the run folders in a folder that have ended and are trainings of the settings."""
+def found(points: Iterable[BatchPoint], runs: Path) -> dict[Key, Curve]:
+    """Return the curves of the run folders in a folder that are trainings of the settings."""
     wanted = {point.run.config: key_of(point) for point in points}
-    found = {}
+    curves = {}
     for path in sorted(runs.iterdir()):
         run = SavedRun.find(path)
-        if run is not None and run.status in ENDED and (trained := as_trained(run.config)) in wanted:
-            found[wanted[trained]] = Curve(run.status, run.points)
-    return found
+        if run is not None and run.points and (trained := as_trained(run.config)) in wanted:
+            status = run.status if run.status in ENDED else UNFINISHED
+            curves[wanted[trained]] = Curve(status, run.points)
+    return curves
 
 
 def published(points: Iterable[BatchPoint]) -> dict[Key, Curve]:
@@ -101,30 +124,48 @@ def published(points: Iterable[BatchPoint]) -> dict[Key, Curve]:
 
 def table(points: Sequence[BatchPoint], curves: Curves) -> str:
     """Return a row for each case and rule of which something is trained, and how much is missing."""
-    done = [point for point in points if key_of(point) in curves]
+    trained = [point for point in points if key_of(point) in curves]
+    ended = sum(curves[key_of(point)].has_ended for point in trained)
     lines = [
-        f"**{len(done)} of {len(points)} trainings are finished.** Empty rows are left out.",
+        f"**{ended} of {len(points)} trainings are finished.** Empty rows are left out.",
         "",
         "| schedule, S | step | rule | seeds | training loss at the end | test accuracy | |",
         "|---|---|---|---|---|---|---|",
     ]
-    rows: dict[tuple[str, str], list[BatchPoint]] = {}
-    for point in done:
-        rows.setdefault(key_of(point)[:2], []).append(point)
-    for (_, rule), own in rows.items():
-        config = own[0].run.config
-        ended = [curves[key_of(point)] for point in own]
-        whole = [curve.points for curve in ended if curve.status != "diverged"]
-        losses = [final_loss(curve, config.deadline) for curve in whole]
-        accuracies = [final_accuracy(curve, config.deadline) for curve in whole]
-        collapsed = sum(curve.has_collapsed(config.deadline) for curve in ended)
-        verdict = f"collapsed: {collapsed} of {len(own)}" if collapsed else "learns"
-        name = f"{config.schedule}, S={config.channel.group_size_text}"
-        seeds = ", ".join(str(point.seed) for point in own)
-        cells = [name, f"{config.training.learning_rate:g}", rule, seeds]
-        cells += [f"{fmean(losses):.3g}", f"{fmean(accuracies):.1%}"] if whole else ["diverged", ""]
-        lines.append(f"| {' | '.join([*cells, verdict])} |")
+    rows: dict[tuple[str, str, bool], list[BatchPoint]] = {}
+    for point in trained:
+        key = key_of(point)
+        rows.setdefault((*key[:2], not curves[key].has_ended), []).append(point)
+    for (_, _, unfinished), own in sorted(rows.items(), key=lambda row: row[0][2]):
+        each = [curves[key_of(point)] for point in own]
+        verdict = up_to(each) if unfinished else judged(each)
+        lines.append(f"| {' | '.join([*cells(own, each), verdict])} |")
     return "\n".join(lines)
+
+
+def cells(own: Sequence[BatchPoint], curves: Sequence[Curve]) -> list[str]:
+    """Return what a row says of its trainings."""
+    config = own[0].run.config
+    whole = [curve for curve in curves if curve.status != "diverged"]
+    name = f"{config.schedule}, S={config.channel.group_size_text}"
+    rule, seeds = key_of(own[0])[1], ", ".join(str(point.seed) for point in own)
+    if not whole:
+        numbers = ["diverged", ""]
+    else:
+        loss, accuracy = fmean(curve.loss for curve in whole), fmean(curve.accuracy for curve in whole)
+        numbers = [f"{loss:.3g}", f"{accuracy:.1%}"]
+    return [name, f"{config.training.learning_rate:g}", rule, seeds, *numbers]
+
+
+def judged(curves: Sequence[Curve]) -> str:
+    """Return what became of trainings that have ended."""
+    collapsed = sum(curve.has_collapsed for curve in curves)
+    return f"collapsed: {collapsed} of {len(curves)}" if collapsed else "learns"
+
+
+def up_to(curves: Sequence[Curve]) -> str:
+    """Return how far trainings have come that have not ended."""
+    return "not finished: slot " + ", ".join(f"{curve.last_slot:,}" for curve in curves)
 
 
 def page(text: str, points: Sequence[BatchPoint], curves: Curves) -> str:
@@ -136,11 +177,11 @@ def page(text: str, points: Sequence[BatchPoint], curves: Curves) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, help="folder of run folders, of which the finished are kept")
+    parser.add_argument("--runs", type=Path, help="folder of run folders, whose curves are kept")
     options = parser.parse_args()
     points, curves = BatchSpec.read(SETTINGS).points, kept()
     if options.runs is not None:
-        curves |= finished(points, options.runs)
+        curves |= found(points, options.runs)
         keep(curves)
     write_atomically(PAGE, page(PAGE.read_text(encoding="utf-8"), points, curves))
     print(f"wrote {PAGE}")

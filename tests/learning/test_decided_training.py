@@ -169,6 +169,15 @@ def test_what_is_known_of_the_learning(task: Task) -> None:
     assert history.learning["losses"].tolist() != known[1].losses.tolist()
 
 
+def test_an_agent_cannot_change_what_is_known(task: Task) -> None:
+    def writing(decision: Decision, learning: Learning) -> int:
+        learning.losses[0] = 0.0
+        return decision.allowed[0]
+
+    with pytest.raises(ValueError, match="read-only"):
+        train(episode_of("sender"), task, agent=writing)
+
+
 def test_an_agent_for_a_timeline_is_refused(task: Task) -> None:
     with pytest.raises(InputError, match="agent"):
         train(episode_of("sender").timeline, task, agent=by_learning)

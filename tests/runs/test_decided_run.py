@@ -41,10 +41,10 @@ def largest(decision, learning, *, weight: float = 1.0):
     score = np.nan_to_num(learning.norms, nan=9.0) + weight * np.nan_to_num(learning.losses, nan=9.0)
     return max(decision.allowed, key=lambda n: score[n - 1])
 
-def wrong(decision, learning):
-    return 99
+def wrong(decision, learning, *, answer=99):
+    return answer
 
-def fails(decision, learning):
+def fails(decision, learning, *, answer=99):
     raise ValueError("no idea")
 """
 
@@ -109,9 +109,12 @@ def test_a_damaged_newest_checkpoint_costs_rounds_and_no_bits(tmp_path: Path) ->
     assert sha256_of(tmp_path / "cut") == sha256_of(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("given", [{}, {"answer": 98}], ids=["plain", "with parameters"])
 @pytest.mark.parametrize(("name", "message"), [("wrong", "must be"), ("fails", "ValueError: no idea")])
-def test_an_own_function_that_fails_is_one_line(name: str, message: str, tmp_path: Path) -> None:
-    options = {**BASE, "schedule": "async", "selection": f"own_agents:{name}"}
+def test_an_own_function_that_fails_is_one_line(
+    name: str, message: str, given: dict[str, int], tmp_path: Path
+) -> None:
+    options = {**BASE, "schedule": "async", "selection": f"own_agents:{name}", "selection_options": given}
     with pytest.raises(UserError, match=rf"^selection own_agents:{name}: .*{message}"):
         run(RunConfig.from_options(options), tmp_path / "out")
 
@@ -122,6 +125,21 @@ def test_a_task_without_losses_is_refused_where_they_are_needed(tmp_path: Path) 
     config = RunConfig.from_options({name: value for name, value in options.items() if value is not None})
     with pytest.raises(InputError, match=r"^participation = power-of-choice: must be used with a task"):
         run(config, tmp_path / "out", task=toy)
+
+
+@pytest.mark.parametrize("rule", ["scaffold", "feddyn"])
+@pytest.mark.parametrize("case", ["power-of-choice", "group rule"])
+def test_losses_are_those_of_the_model_in_a_message(case: str, rule: str, tmp_path: Path) -> None:
+    config = RunConfig.from_options({**BASE, **CASES[case], "aggregation": rule})
+    result = run(config, tmp_path / "out", workers=2)
+    assert result.status == "finished"
+    history = train(result.timeline, build_task(config), aggregation=config.rule)
+    assert model_sha256(history.model) == sha256_of(tmp_path / "out")
+
+
+def test_a_rule_for_group_sizes_that_are_given_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^group_rule = shrink-when-stalled: must be fixed if group_size"):
+        RunConfig.from_options({**BASE, **CASES["group rule"], "group_size": "4@0,2@30"})
 
 
 def test_the_schedule_is_refused_where_nothing_is_trained() -> None:

@@ -191,7 +191,7 @@ def test_what_would_be_decided_twice_is_refused(arguments: dict[str, Any], param
         ("sender", [0, 5, 2.5, None, [1], "1"]),
         ("group_size", [0, 5]),
         ("delay", [-1, 2]),
-        ("participants", [1, [], [1, 1], [1, 2, 3], [5], "12", None, [1.5]]),
+        ("participants", [1, [], [1, 1], [1, 2, 3], [5], "12", None, [1.5], range(1, 10**12)]),
     ],
 )
 def test_answers_that_are_not_allowed_leave_the_decision_open(
@@ -207,6 +207,21 @@ def test_answers_that_are_not_allowed_leave_the_decision_open(
         assert caught.value.parameter == decide
         assert episode.decision is decision
     assert episode.answers == ()
+
+
+@pytest.mark.parametrize(
+    ("decide", "allowed"),
+    [
+        ("sender", "one of 1, 2, 3, 4 in slot 3"),
+        ("group_size", "one of 1 to 4 in slot 5"),
+        ("participants", "1 to 2 of 1, 2, 3, 4, without repetition, in slot 0"),
+    ],
+)
+def test_a_refusal_says_what_is_allowed(decide: DecisionKind, allowed: str) -> None:
+    episode = Episode(PLAIN, "sync" if decide == "participants" else "async", decide=decide)
+    with pytest.raises(InputError) as caught:
+        episode.answer(0)
+    assert str(caught.value) == f"{decide} = 0: must be {allowed}"
 
 
 def test_participants_and_delays_are_what_was_answered() -> None:

@@ -74,6 +74,10 @@ class DriftTask(TaskWrapper):
         """Return the evaluation of the model in a message."""
         return self.task.evaluate_devices(self._parts(model)[0], states)
 
+    def device_loss(self, model: Vector, device: int) -> float:
+        """Return the loss of the model in a message."""
+        return self.task.device_loss(self._parts(model)[0], device)
+
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays of the model, and of what is sent with it under names of their own."""
         weights, *others = (self.task.named_arrays(part) for part in self._parts(model))

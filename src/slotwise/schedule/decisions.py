@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Literal, get_args
 
 from slotwise.base.errors import InputError
@@ -56,15 +57,21 @@ class Decision:
         if self.kind != "participants":
             number = whole_number(answer)
             if number is None or number not in self.allowed:
-                raise InputError(self.kind, answer, f"{_numbers(self.allowed)} in slot {self.slot}")
+                raise InputError(self.kind, answer, f"one of {self._choices()} in slot {self.slot}")
             return number
-        devices = [whole_number(one) for one in answer] if isinstance(answer, Collection) else []
+        first = islice(answer, self.count + 1) if isinstance(answer, Collection) else ()
+        devices = [whole_number(one) for one in first]
         allowed = set(self.allowed)
         chosen = {one for one in devices if one in allowed}
         if not 1 <= len(devices) <= self.count or len(chosen) < len(devices):
-            several = f"{self.count} or fewer of {_numbers(self.allowed)}, without repetition"
+            several = f"1 to {self.count} of {self._choices()}, without repetition"
             raise InputError(self.kind, answer, f"{several}, in slot {self.slot}")
         return tuple(sorted(one for one in chosen if one is not None))
+
+    def _choices(self) -> str:
+        if isinstance(self.allowed, range):
+            return f"{min(self.allowed)} to {max(self.allowed)}"
+        return ", ".join(map(str, self.allowed)) if len(self.allowed) <= 12 else "those that wait"
 
 
 def with_group_size(
@@ -75,9 +82,3 @@ def with_group_size(
         return changes
     slot = max(1, slot)  # where changes begin; a round without updates may end before
     return [*(change for change in changes if change[0] != slot), (slot, size)]
-
-
-def _numbers(allowed: Sequence[int]) -> str:
-    if isinstance(allowed, range) or len(allowed) > 12:
-        return f"from {min(allowed)} to {max(allowed)}" if isinstance(allowed, range) else "those that wait"
-    return "one of " * (len(allowed) > 1) + ", ".join(map(str, allowed))

@@ -43,6 +43,11 @@ class Learning:
     samples: NDArray[np.int64]
     round_losses: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        """Keep agents from writing: what they change would be lost when a run is resumed."""
+        for array in (self.losses, self.norms, self.samples, self.round_losses):
+            array.flags.writeable = False
+
     @classmethod
     def first(cls, samples: Sequence[int]) -> Learning:
         """Return what is known before the first update."""

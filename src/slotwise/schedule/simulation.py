@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, cast
 
 from slotwise.base.errors import ConflictError, InputError
@@ -227,7 +228,9 @@ _CHOICES = {"selection": SELECTION, "participation": PARTICIPATION, "group_rule"
 def name_of_agent(policy: Policy, kind: DecisionKind) -> tuple[str, str | None]:
     """Return the option that chooses what decides by what is learned, and the name of that."""
     option = NAMES[kind]
-    return option, _CHOICES[option].name_of(getattr(policy, option))
+    chosen = getattr(policy, option)
+    with_options = isinstance(chosen, partial)
+    return option, _CHOICES[option].name_of(chosen.func if with_options else chosen)
 
 
 def refuse_agents(policy: Policy) -> None:

@@ -69,7 +69,7 @@ from slotwise.schedule import (
 )
 from slotwise.schedule.checked_link import own_link
 from slotwise.schedule.coverage import Coverage
-from slotwise.schedule.learned import UpdateNorm
+from slotwise.schedule.learned import FIXED, GROUP_RULE, UpdateNorm
 from slotwise.schedule.link import Link
 from slotwise.schedule.selections import SELECTION, shortest_uplink
 from slotwise.setting.shorthands import Cpu, SamplesPerSlot, refuse_other_slot_ms
@@ -119,6 +119,7 @@ class Setting(Value):
             fleet.windows.refuse_unfit((), 0, known=False)
         self._check_link()
         self._check_participants()
+        self._check_group_rule()
         self._check_access(fleet)
 
     def without_effect(self) -> dict[str, str]:
@@ -183,6 +184,12 @@ class Setting(Value):
         if chosen.norm_candidates < devices:
             equal = f"at least {devices}, or used with a radio link: without one all channels are equal"
             raise InputError("norm_candidates", chosen.norm_candidates, equal)
+
+    def _check_group_rule(self) -> None:
+        """Refuse a rule for group sizes that are given."""
+        rule = getattr(self.policy, "group_rule", FIXED)
+        if rule != FIXED and self.channel.group_size_changes:
+            raise InputError("group_rule", GROUP_RULE.name_of(rule), "fixed if group_size has changes")
 
     def _check_access(self, fleet: Fleet) -> None:
         """Refuse what groups of devices, and uplinks beside a broadcast, are not simulated with."""
