@@ -267,7 +267,7 @@ class Result:
     def longest_wait(self) -> float:
         """The bound in docs/live.md: 3 timeouts, 1/20 of the run, and the wait that excludes the device."""
         timeout = self.attack.timeout or 60.0
-        return LIMIT * timeout + self.seconds / COOL_DOWN + (20 * timeout if self.attack.endless else timeout)
+        return (LIMIT + 1) * timeout + self.seconds / COOL_DOWN
 
 
 async def played(attack: Attack, deadline: int, seed: int, folder: Path) -> Result:

@@ -25,7 +25,7 @@ def test_the_server_of_few_devices_and_of_many_is_one_that_can_be_started(slotwi
         folder = tmp_path / str(devices)
         _, out, _ = slotwise("enroll", folder, "--devices", devices, "--host", "127.0.0.1", "--port", 1)
         words = out.splitlines()[2].replace("RUN", str(tmp_path / "run")).split()
-        code, _, err = slotwise(*words[2:])
+        code, _, err = slotwise(*words[2:], "--wait", "1e-9")
         assert code == 2
         assert "cannot reach a broker" in err  # nothing else is wrong
 

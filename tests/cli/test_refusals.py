@@ -143,7 +143,7 @@ REFUSED = [
     ("serve --out OUT --broker host", "--broker"),
     (f"serve --out OUT --ca ca.crt {NOWHERE}", "--ca"),
     ("serve --out OUT --user u", "--user"),
-    (f"serve --out OUT {NOWHERE}", "cannot reach a broker"),
+    (f"serve --out OUT --wait 1e-9 {NOWHERE}", "cannot reach a broker"),
     ("serve --out OUT --like nowhere", "nowhere: not a run folder"),
     ("serve --out OUT --user u --credentials x.toml", "--user cannot be combined with --credentials"),
     ("serve --out OUT --page-listen 127.0.0.1:9", "--page-listen 127.0.0.1:9"),

@@ -15,6 +15,7 @@ from slotwise.runs import RunConfig, RunFolder
 
 CONFIG = RunConfig.from_options({"devices": 3, "group_size": 1})
 NOWHERE = ["--broker", "mqtt://127.0.0.1:1"]
+AT_ONCE = ["--wait", "1e-9"]  # not for a broker that cannot be reached
 
 
 @pytest.mark.parametrize("flag", ["--jitter", "--uplink-loss", "--mean-present", "--mean-away"])
@@ -43,14 +44,16 @@ def test_a_service_that_restarts_gives_the_same_options_again(slotwise, tmp_path
 
 def test_a_service_that_was_killed_just_after_it_had_made_its_folder_is_resumed(slotwise, tmp_path):
     new_live_folder(tmp_path / "out", CONFIG, ServerConfig())
-    code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", *NOWHERE)
+    code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", *NOWHERE, *AT_ONCE)
     assert code == 2
     assert "cannot reach a broker" in errors.splitlines()[-1]  # nothing else is wrong
 
 
 def test_a_service_that_was_killed_while_it_made_its_folder_begins_anew(slotwise, tmp_path):
     (tmp_path / ".0123456789abcdef.tmp").touch()
-    code, _, errors = slotwise("serve", "--out", tmp_path, "--devices", 3, "--group-size", 1, *NOWHERE)
+    code, _, errors = slotwise(
+        "serve", "--out", tmp_path, "--devices", 3, "--group-size", 1, *NOWHERE, *AT_ONCE
+    )
     assert code == 2
     assert "cannot reach a broker" in errors
 
@@ -94,7 +97,7 @@ def test_credentials_of_another_client_are_refused(slotwise, tmp_path, login):
     ]:
         code, _, errors = slotwise(*command, "--credentials", fleet / f"{owner}.toml")
         assert (code, errors) == (2, f"slotwise: --credentials {owner}: must be those of {client}\n")
-    code, _, errors = slotwise("serve", "--out", out, "--credentials", fleet / "server.toml")
+    code, _, errors = slotwise("serve", "--out", out, "--credentials", fleet / "server.toml", *AT_ONCE)
     assert "cannot reach a broker" in errors
     assert not out.exists()
 

@@ -99,6 +99,35 @@ def test_a_run_in_which_a_device_is_killed(
     assert [url for url in page.requests if not url.startswith(server.address)] == []
 
 
+class StopsDuringTheStay(Notices):
+    """Asks the page for its health when it is told that the page stays, and then to stop."""
+
+    health: Any = None
+
+    def notice(self, message: str) -> None:
+        super().notice(message)
+        if "stays" in message:
+            self.health = Served(self.port).request("/healthz")[0]
+
+    def wants_stop(self) -> bool:
+        return self.health is not None
+
+
+def test_a_page_stays_after_the_run_until_it_is_stopped() -> None:
+    notices = StopsDuringTheStay()
+    with live_page(PageOptions(page_stay=1e6), notices=notices):
+        assert len(notices.all) == 1
+    assert notices.health == 200
+    assert notices.all[1:] == ["the page stays for 1e+06 s; Ctrl-C ends it"]
+
+
+def test_a_page_does_not_stay_if_the_run_was_stopped() -> None:
+    notices = StopsDuringTheStay()
+    with live_page(PageOptions(page_stay=1e6), notices=notices):
+        notices.health = "stopped"
+    assert len(notices.all) == 1
+
+
 def test_before_the_run(served_page: tuple[LivePage, Served], browser: Browser) -> None:
     _, server = served_page
     with browser.page(server.address, 390, 844, dark=True) as page:

@@ -114,16 +114,14 @@ def serve(
         prepared = prepare_resume(resume, **how)
     else:
         prepared = _prepared_start(out, like, config, run, how)
-    with (
-        stderr_may_close(),
-        stop_on_signals() as stopping,
-        LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json) as display,
-        _with_page(page_options, display) as observer,
-    ):
-        if isinstance(prepared, PreparedCampaign):
-            return run_campaign(prepared, observer)
-        outcome = prepared.run(observer)
-    return report(out if resume is None else resume, outcome, options)
+    with stderr_may_close(), stop_on_signals() as stopping:
+        display = LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json)
+        with _with_page(page_options, display) as observer:  # the page may stay for longer than the run
+            with display:
+                if isinstance(prepared, PreparedCampaign):
+                    return run_campaign(prepared, observer)
+                outcome = prepared.run(observer)
+            return report(out if resume is None else resume, outcome, options)
 
 
 def _campaign(options: Mapping[str, Any], repeat: bool) -> Campaign | None:

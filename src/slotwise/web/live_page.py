@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from slotwise.base.errors import InputError, MissingError
 from slotwise.base.observer import BaseObserver
@@ -18,6 +18,8 @@ from slotwise.live.server.campaign_run import CampaignStatus
 from slotwise.live.server.events import LiveObserver, LiveView
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.transport.broker import is_loopback, listen_address
+from slotwise.options import Range
+from slotwise.options.checks import Value
 from slotwise.web.live_snapshot import LiveSnapshot, SnapshotMaker
 from slotwise.web.web_server import listening, make_server, require_web
 
@@ -25,11 +27,12 @@ PORT = 8338
 DEFAULT_LISTEN = f"127.0.0.1:{PORT}"
 SHORTEST_TOKEN = 16  # characters
 INTERVAL, INTERVAL_UNWATCHED = 0.25, 1.0  # seconds between two snapshots
+STAY_POLL = 0.1  # seconds
 LARGEST_SHARE = 0.05  # of the time of the server, for snapshots
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions:
+class PageOptions(Value):
     """Options of the page of a live run.
 
     Attributes:
@@ -38,14 +41,17 @@ class PageOptions:
         page_token_file: File with the token that readers of the page have to know, at least 16 characters.
         page_certificate: TLS certificate of the page, a PEM file with its chain.
         page_key: Private key of the certificate, a PEM file.
+        page_stay: Seconds for which the page stays after the end of the run; Ctrl-C ends it sooner.
     """
 
     page_listen: str = DEFAULT_LISTEN
     page_token_file: Path | None = None
     page_certificate: Path | None = None
     page_key: Path | None = None
+    page_stay: Annotated[float, Range(least=0, below=1e9)] = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         host, _ = self.address
         if self.page_certificate is not None and self.page_key is None:
             raise MissingError("page_key", "given together with page_certificate")
@@ -197,6 +203,16 @@ def live_page(
             notices.notice(f"live page at {address}{hint}")
         try:
             yield page
+            _stay(options.page_stay, BaseObserver.of(notices))
         finally:
             server.should_exit = True
             thread.join(10)
+
+
+def _stay(seconds: float, observer: BaseObserver) -> None:
+    """Wait for so long, or until ``observer`` asks to stop."""
+    until = time.monotonic() + seconds
+    if seconds and not observer.wants_stop():
+        observer.notice(f"the page stays for {seconds:g} s; Ctrl-C ends it")
+    while time.monotonic() < until and not observer.wants_stop():
+        time.sleep(STAY_POLL)

@@ -10,7 +10,7 @@ from slotwise.live.protocol import Label, decode, encode
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.monitor import ANSWER_BURST
 from slotwise.live.server.server_config import LivePlan
-from slotwise.live.server.timings import MULTIPLE, UNKNOWN_MULTIPLE
+from slotwise.live.server.timings import MULTIPLE
 from slotwise.live.transport import Message
 from slotwise.scenario import Scenario
 
@@ -27,26 +27,62 @@ def given_up(live):
 
 
 @pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
-@pytest.mark.parametrize(("longest", "limit"), [(300.0, 300.0), (None, UNKNOWN_MULTIPLE * 60.0)])
-def test_a_device_that_confirms_but_never_finishes_is_given_up(schedule, longest, limit):
+@pytest.mark.parametrize(("longest", "limit", "excluded"), [(300.0, 300.0, {2}), (None, 60.0, set())])
+def test_a_device_that_confirms_but_never_finishes_is_given_up(schedule, longest, limit, excluded):
+    """By default once, after one timeout: it takes no part until it says something by itself."""
     live = prepare(SCENARIO, schedule, timeout=60.0, longest_training=longest)
     play(live, seconds={2: FOREVER})
     assert live.state.round == live.plan.rounds
     assert not any(device == 2 for _, device, _ in live.updates)
     ((device, when),) = given_up(live)
     assert device == 2
-    assert limit <= when < limit + 70.0
-    assert live.state.penalties.excluded == {2}
+    assert limit <= when < limit + 10.0
+    assert live.state.seconds < limit + 10.0
+    assert live.state.penalties.excluded == excluded
+    assert 2 not in live.state.presence.connected
+
+
+def test_a_first_training_that_ends_after_it_was_given_up_brings_the_device_back():
+    live = prepare(SCENARIO, "async", timeout=20.0, rounds=60)
+    others = dict.fromkeys((1, 3, 4, 5, 6), 1.0)
+    play(live, seconds=others | {2: 45.0})
+    assert [device for device, _ in given_up(live)] == [2]
+    assert any(device == 2 for _, device, _ in live.updates)
+    assert not live.state.penalties.excluded
+
+
+def test_a_silent_device_is_asked_before_its_first_training_counts_as_hung():
+    """One that freezes has not lost its place: it is called, and comes back when it goes on."""
+    live = prepare(SCENARIO, "async", timeout=20.0, rounds=40)
+    thawed = []
+
+    async def frozen(broker):
+        async with broker.connect() as channel:
+            await channel.subscribe(TOPICS.to_device(2, "call"), TOPICS.to_all("call"))
+            arrivals = channel.arrivals()
+            while True:
+                arrival = await anext(arrivals)
+                if isinstance(arrival, Message) and arrival.payload:
+                    if arrival.topic != TOPICS.to_all("call"):
+                        thawed.append(arrival)
+                    elif not thawed:
+                        label = decode(arrival.payload).label
+                        here = encode(Label(label.run, 2), boot="boot2", holds="")
+                        await channel.publish(TOPICS.from_device(2, "here"), here)
+
+    play(live, instead={2: frozen}, seconds=dict.fromkeys((1, 3, 4, 5, 6), 1.0))
+    assert not given_up(live)
+    assert len(thawed) >= 2  # whether it still computes, and to come back
 
 
 def test_the_default_limit_follows_from_earlier_trainings():
-    live = prepare(SCENARIO, "async", timeout=10.0, rounds=30)
+    live = prepare(SCENARIO, "async", timeout=30.0, rounds=30)
     play(live, seconds={2: [20.0, 20.0, 20.0, FOREVER]})
     ((device, _),) = given_up(live)
     assert device == 2
     assert live.state.round == 30
     assert sum(device == 2 for _, device, _ in live.updates) == 3
-    assert live.state.seconds < 60.0 + MULTIPLE * 20.0 + 20.0
+    assert live.state.seconds < 60.0 + MULTIPLE * 20.0 + 40.0
 
 
 def test_time_without_a_connection_makes_no_training_too_long():

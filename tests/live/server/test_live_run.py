@@ -15,6 +15,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.learning import train
 from slotwise.learning.course import evaluation_rounds
 from slotwise.live.server.events import LiveObserver
+from slotwise.live.server.live_run import AFTER_LAST_ROUND
 from slotwise.live.server.round_log import FILE
 from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.serving import new_live_folder
@@ -151,7 +152,7 @@ def test_damaged_checkpoints_are_reported_before_the_run_begins_anew(folder):
     observer = Noting()
     outcome, _ = served(folder, observer)
     assert outcome.status == "finished"
-    *damaged, start = observer.notices
+    *damaged, start, _ = observer.notices
     assert sorted(line.partition(":")[0] for line in damaged) == [str(path) for path in checkpoints]
     assert "the start" in start
 
@@ -162,7 +163,7 @@ def test_without_the_log_of_its_rounds_a_run_begins_anew(folder, data):
     (folder.path / FILE).write_bytes(data)
     observer = Noting()
     outcome, _ = served(folder, observer)
-    assert "the start" in observer.notices[-1]
+    assert "the start" in observer.notices[-2]
     assert (outcome.status, outcome.comparison.first_difference) == ("finished", None)
     assert len(list(outcome.state.log)) == ROUNDS
 
@@ -212,7 +213,7 @@ def test_a_run_starts_without_the_devices_that_have_not_come(folder):
             return await live_run(folder, channel, CONFIG, server=SERVER, observer=observer, clock=clock)
 
     assert run_virtual(scenario).status == "finished"
-    assert observer.notices == ["starting without device 3"]
+    assert observer.notices == ["starting without device 3", AFTER_LAST_ROUND]
 
 
 STATEFUL = ["fedavgm", "fedadam", "tasks:shorter_and_shorter"]

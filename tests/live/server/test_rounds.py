@@ -89,7 +89,8 @@ def test_unequal_devices_are_played_as_they_were_simulated(data, schedule):
 @given(data=st.data())
 def test_the_real_duration_of_trainings_changes_nothing(data):
     seconds = {n: data.draw(st.floats(0.0, 100.0)) for n in range(1, 7)}
-    assert_as_simulated(play(prepare(WORKED_EXAMPLE, "idfl", rounds=5), seconds=seconds))
+    live = prepare(WORKED_EXAMPLE, "idfl", rounds=5, longest_training=200.0)
+    assert_as_simulated(play(live, seconds=seconds))
 
 
 @pytest.mark.slow
@@ -267,7 +268,8 @@ def test_a_device_that_joins_later_takes_part():
 
 
 def test_a_training_longer_than_the_timeout_counts_all_the_same():
-    live = play(prepare(WORKED_EXAMPLE, "async", timeout=60.0, rounds=4), seconds={2: 1000.0})
+    live = prepare(WORKED_EXAMPLE, "async", timeout=60.0, rounds=4, longest_training=1100.0)
+    play(live, seconds={2: 1000.0})
     assert TOPICS.to_device(2, "call") in {topic for topic, _ in live.wire}
     assert_as_simulated(live)
     assert set(live.state.rejected) <= {READY_TWICE}  # its work is repeated when it answers

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from memory_run import CONFIG, devices_on
+from processes import Mosquitto
 
 from live import TOPICS
 from slotwise.base.observer import BaseObserver
@@ -23,6 +24,37 @@ async def with_devices(*_, **__):
     with ThreadPoolExecutor(1) as pool:
         async with devices_on(broker, pool), broker.connect() as channel:
             yield channel
+
+
+class StartsBroker(BaseObserver):
+    """Starts the broker when it is missing, and asks to stop when the server waits for devices."""
+
+    def __init__(self, broker):
+        self.broker, self.notices, self.waits = broker, [], False
+
+    def notice(self, message):
+        self.notices.append(message)
+        if len(self.notices) == 1:
+            self.broker.start()
+
+    def devices_connected(self, present, expected):
+        self.waits = True
+
+    def wants_stop(self):
+        return self.waits
+
+
+def test_a_server_waits_for_its_broker(tmp_path):
+    broker = Mosquitto(tmp_path)
+    broker.kill()
+    observer = StartsBroker(broker)
+    try:
+        options = BrokerOptions(broker.address)
+        outcome = serve(CONFIG, tmp_path / "run", observer=observer, broker=options, name=TOPICS.name)
+    finally:
+        broker.kill()
+    assert outcome.status == "interrupted"
+    assert observer.notices[0].startswith(f"waiting for the broker at {broker.address}")
 
 
 class StopAtOnce(BaseObserver):

@@ -32,7 +32,18 @@ def test_the_limit_is_a_multiple_of_what_trainings_took_and_at_least_of_the_time
         watch.at(ended).ready(1, WORK, "")
     assert watch.limit(1, 20.0) == MULTIPLE * 12.0
     assert watch.limit(1, 600.0) == LEAST_MULTIPLE * 600.0
-    assert watch.limit(2, 60.0) == UNKNOWN_MULTIPLE * 60.0
+
+
+def test_a_first_training_is_compared_with_those_of_others_by_their_planned_slots(watch):
+    for device in (1, 2, 3):
+        watch.at(0.0).model_sent([device], 0)
+        watch.at(10.0 * device).ready(device, WORK, "")
+    assert watch.limit(9, 1.0) == MULTIPLE * 20.0
+    assert watch.limit(9, 600.0) == 600.0
+    slots = {1: 1, 2: 2, 3: 3, 9: 5}
+    assert watch.limit(9, 1.0, slots.__getitem__) == MULTIPLE * 10.0 * 5
+    watch.ended_late(9)
+    assert watch.limit(9, 1.0) == UNKNOWN_MULTIPLE
 
 
 def test_a_training_is_counted_from_its_assignment_or_from_a_reconnect(watch):

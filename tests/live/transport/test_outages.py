@@ -68,6 +68,22 @@ def test_a_handshake_that_was_cut_is_tried_again_with_a_certificate_too():
 
 
 @pytest.mark.usefixtures("no_pauses")
+def test_a_broker_is_not_waited_for_once_a_stop_is_requested():
+    noted = []
+    with pytest.raises(UserError, match="cannot reach a broker"):
+        asyncio.run(
+            try_connecting(
+                Clients([MqttError("[Errno 111] Connection refused")] * 9),
+                BROKER,
+                60.0,
+                noted.append,
+                lambda: len(noted) == 2,
+            )
+        )
+    assert len(noted) == 2
+
+
+@pytest.mark.usefixtures("no_pauses")
 @pytest.mark.parametrize(("error", "timeout"), [(ALERT, 60.0), (CUT, 0.0)], ids=["alert", "for too long"])
 def test_a_certificate_that_is_rejected_is_reported(error, timeout):
     with pytest.raises(UserError, match="certificate"):

@@ -204,6 +204,8 @@ class Inbox:
             return self._take_here(device, frame)
         if device not in self.state.presence.connected:
             # It may not know that it was given up; the answer is a call.
+            if kind == "ready":
+                self.state.timings.ended_late(device)
             raise Rejected("device counts as disconnected", reply=True)
         if kind == "ready":
             if self.state.assignments.work.get(device) != frame.work:

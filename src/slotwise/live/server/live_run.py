@@ -36,6 +36,7 @@ from slotwise.runs import RunFolder
 from slotwise.schedule import Scheduler
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
+AFTER_LAST_ROUND = "all rounds are done: evaluating the last models, then telling the devices"
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
 STOP_POLL = 0.2  # seconds between two looks at LiveObserver.wants_stop
 
@@ -128,6 +129,7 @@ class _LiveRun:
             if status is None:  # in the middle of a round: what counts is the round before it
                 status, state = "interrupted", self._last_round()
             elif status != "interrupted":  # else models are evaluated when the run is resumed
+                self._observer.notice(AFTER_LAST_ROUND)
                 await self._evaluator.finish(evaluating)
                 if self._plan.agent is not None:  # it ended at the deadline, in the middle of a round
                     state = replace(self._last_round(), points=state.points, reports=state.reports)

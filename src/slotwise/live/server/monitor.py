@@ -190,32 +190,40 @@ class DeviceMonitor:
             self._disconnect(device, "excluded")
             await self.outbox.tell(device, "out", seconds=f"{seconds:.0f}")
 
-    async def give_up(self, device: int, kind: FromDevice, waited: float | None = None) -> None:
+    async def give_up(
+        self, device: int, kind: FromDevice, waited: float | None = None, *, computes: bool = False
+    ) -> None:
         """Count a device that was waited for without result as disconnected until it answers a call.
 
-        ``waited`` are the seconds of a training that it says is still going on; None if it is silent.
+        ``waited`` are the seconds of a training that takes too long; None if the device missed the timeout.
+        ``computes``: it says that it is still training.
         """
         seconds = self.spec.timeout if waited is None else waited
-        about = f"missing after {seconds:g} s" if waited is None else "training has not ended in time"
+        about = "training has not ended in time" if computes else f"missing after {self.spec.timeout:g} s"
         reason = f"{about}: the device counts as disconnected"
         self._inbox.reject(self._topics.from_device(device, kind), reason)
         self._disconnect(device, f"no {kind} after {seconds:.3g} s", waited=seconds)
         await self.penalise(device, f"no {kind} after {seconds:.3g} s", points=seconds / self.spec.timeout)
-        if device not in self.state.penalties.excluded:
-            # Last: when the device answers, it has to count as disconnected, so that it joins again.
+        # Last: when the device answers, it has to count as disconnected, so that it joins again. One whose
+        # first training may hang would be waited for again: it is called when it says that it has finished.
+        hangs = computes and self.state.timings.compares(device)
+        if device not in self.state.penalties.excluded and not hangs:
             await self.outbox.tell(device, "call")
 
     def longest_training(self, device: int) -> float:
         """Return the seconds after which a training of a device is given up."""
         longest = self.spec.longest_training
-        return self.state.timings.limit(device, self.spec.timeout) if longest is None else longest
+        if longest is not None:
+            return longest
+        slots = self.spec.fleet.compute_slots_at
+        return self.state.timings.limit(device, self.spec.timeout, lambda n: slots(n, self.state.slot))
 
     def trains_too_long(self, device: int) -> bool:
         """Return whether a device has trained for longer than it may."""
         # Also False until `listen` has read of a new connection, which restarts the times.
         if not self.channel.connected or self.channel.connections != self._connection:
             return False  # the device could not have reported anything
-        return self.state.timings.waited(device) > self.longest_training(device)
+        return self.state.timings.waited(device) >= self.longest_training(device)
 
     async def still_computes(self, device: int) -> bool:
         """Ask a device whether it still computes; if it does, the timeout begins again."""

@@ -163,9 +163,12 @@ class RoundDriver:
 
     def _is_over(self, device: int, work: Work) -> bool:
         """Return whether a device has finished its work, has lost it, or has trained for too long."""
+        return self._is_settled(device, work) or self._devices.trains_too_long(device)
+
+    def _is_settled(self, device: int, work: Work) -> bool:
+        """Return whether a device has finished its work, or has lost it."""
         assignments = self._state.assignments
-        settled = assignments.is_ready(device) or assignments.work.get(device) != work
-        return settled or self._devices.trains_too_long(device)
+        return assignments.is_ready(device) or assignments.work.get(device) != work
 
     async def _outcome(self, event: Event, slot: int) -> Event | None:
         """Return what has become of a planned event."""
@@ -176,12 +179,13 @@ class RoundDriver:
         # A training: whether the device is ready. Paced runs do not wait for it.
         assignments, device = self._state.assignments, event.device
         work = Work(event.version, assignments.delivered[device])
-        waiting = not self._slots.paced
+        answers, waiting = False, not self._slots.paced
         while waiting:
             # After the timeout the device is asked. If it confirms that it computes, it is waited for again,
             # until the training has taken too long.
             await self._timeout.until(lambda: self._is_over(device, work))
-            waiting = not self._is_over(device, work) and await self._devices.still_computes(device)
+            answers = not self._is_settled(device, work) and await self._devices.still_computes(device)
+            waiting = answers and not self._is_over(device, work)
         if assignments.work.get(device) != work:
             return None  # it has left since
         if assignments.is_ready(device):
@@ -192,7 +196,7 @@ class RoundDriver:
         else:
             too_long = self._devices.trains_too_long(device)
             waited = self._state.timings.waited(device) if too_long else None
-            await self._devices.give_up(device, "ready", waited)
+            await self._devices.give_up(device, "ready", waited, computes=answers)
         return None
 
     async def _uplink_outcome(self, event: Sent, slot: int) -> Event:

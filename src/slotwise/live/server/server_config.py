@@ -41,12 +41,14 @@ class ServerConfig(Value):
         listen: HOST:PORT where the embedded broker listens if no other broker is given.
         slot_ms: Milliseconds of a slot. Default: a slot lasts until its events have happened.
         wait: Seconds to wait for all devices; then the run starts with those that are connected, at least
-            one. A resumed run waits 300 seconds for the devices it had.
+            one. A resumed run waits 300 seconds for the devices it had. A broker that cannot be reached is
+            waited for as long, and for 60 seconds at most.
         timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
             disconnected if it does not; so does a device that does not send what it was granted.
         longest_training: Seconds after which a training is given up though the device confirms that it
-            computes. Default: 10 times the median of its trainings, at least 5 timeouts; 20 timeouts for
-            its first. Not with slot_ms, where a device is given up after the timeout.
+            computes. Default: 10 times the median of its trainings, at least 5 timeouts; for its first, 10
+            times that of the other devices, at least a timeout. Not with slot_ms, where a device is given up
+            after the timeout.
         cool_down: Seconds in which one penalty point expires; a bad update costs a point, a long wait one
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,

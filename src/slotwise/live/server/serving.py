@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +39,7 @@ from slotwise.runs import RunConfig, RunFolder, SavedRun
 from slotwise.runs.execution import build_task, check_task
 
 LARGEST_UDP_PACKET = LARGEST_MESSAGE >> 10  # KiB
+BROKER_WAIT = 60.0  # seconds for a broker that cannot be reached, as devices wait by default
 UDP_RETURN = 5.0  # seconds in which devices open a new session with a server that was started again
 RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
 
@@ -189,26 +190,28 @@ class PreparedRun:
         """Play the run on a broker; with ``more``, devices are told to wait for another run at its end."""
         folder, plan, server = self.folder, self.plan, self.server
         assert plan is not None
-        async with self._channel(broker, observer.notice) as channel:
+        async with self._channel(broker, observer, min(BROKER_WAIT, server.wait)) as channel:
             if not folder.is_run:  # nothing is written before there is a broker
                 new_live_folder(folder.path, plan.config, server)
             return await run_live(folder, plan, task, channel, server=server, observer=observer, more=more)
 
     @asynccontextmanager
     async def _channel(
-        self, login: Broker | UdpLogin, notice: Callable[[str], None] = lambda _: None
+        self, login: Broker | UdpLogin, observer: BaseObserver | None = None, timeout: float = 0.0
     ) -> AsyncIterator[Channel]:
         """Open the channel of the server; each kind loads its own packages."""
+        watching = BaseObserver.of(observer)
         if isinstance(login, UdpLogin):
             from slotwise.live.udp.sockets import listening_hub  # noqa: PLC0415
 
             async with listening_hub(login, Topics(self.server.name), self.server.frame_bytes) as hub:
-                notice(f"listening at {login} for {len(login.keys)} enrolled devices")
+                watching.notice(f"listening at {login} for {len(login.keys)} enrolled devices")
                 yield hub
         else:
             from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
-            async with connected_channel(login, self._client_id(), notice=notice) as channel:
+            how: Any = {"notice": watching.notice, "timeout": timeout, "stopped": watching.wants_stop}
+            async with connected_channel(login, self._client_id(), **how) as channel:
                 yield channel
 
     async def end_again(self, login: Broker | UdpLogin) -> None:

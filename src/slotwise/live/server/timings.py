@@ -17,8 +17,9 @@ FILE = "timings.csv"
 FILE_LIMIT = 64 << 20  # bytes; further trainings are not recorded
 MULTIPLE = 10  # of the median of a device's trainings: the longest that is waited for
 LEAST_MULTIPLE = 5  # of the timeout: a device that was busy for once is waited for as long as that
-UNKNOWN_MULTIPLE = 20  # of the timeout, for a device that has not finished a training in this run
+UNKNOWN_MULTIPLE = 20  # of the timeout, if nothing is known of how long trainings take
 REMEMBERED = 9  # trainings of a device
+RECENT = 99  # trainings of all devices
 
 
 class Timing(NamedTuple):
@@ -53,6 +54,8 @@ class Timings:
         self._now = now
         self._began: dict[int, float] = {}  # trainings that have not ended
         self._took: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
+        self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # devices, and how long they took
+        self._slow: set[int] = set()  # devices whose first training ended after it had been given up
         self._sent: dict[int, tuple[int, float]] = {}  # version of the model, and when it was sent
         self._ready: dict[int, tuple[Work, float, float]] = {}  # computed what, in how many seconds, by when
         self._granted: dict[str, float] = {}  # when the last grant was made, by its number
@@ -69,11 +72,26 @@ class Timings:
         """Count all trainings anew, as after a reconnect: no device could have reported anything before."""
         self._began = dict.fromkeys(self._began, self._now())
 
-    def limit(self, device: int, timeout: float) -> float:
-        """Return the seconds that a training may take: a multiple of the others, or of the timeout."""
+    def limit(self, device: int, timeout: float, slots: Callable[[int], int] = lambda _: 1) -> float:
+        """Return the seconds that a training may take: a multiple of the others, or of the timeout.
+
+        A first training is compared with those of other devices, by the ``slots`` that are planned for them,
+        so that the fleet waits for one timeout if it hangs.
+        """
         if took := self._took.get(device):
             return max(LEAST_MULTIPLE * timeout, MULTIPLE * median(took))
-        return UNKNOWN_MULTIPLE * timeout
+        if not self.compares(device):
+            return UNKNOWN_MULTIPLE * timeout
+        a_slot = median(seconds / slots(other) for other, seconds in self._recent)
+        return max(timeout, MULTIPLE * a_slot * slots(device))
+
+    def compares(self, device: int) -> bool:
+        """Return whether only trainings of other devices say how long one of this device may take."""
+        return bool(self._recent) and device not in self._took and device not in self._slow
+
+    def ended_late(self, device: int) -> None:
+        """Note that a device, which counts as disconnected, has finished what it was given up for."""
+        self._slow.add(device)
 
     def waited(self, device: int) -> float:
         """Return the seconds since a device was assigned what it trains."""
@@ -85,7 +103,9 @@ class Timings:
         """Note that a training is finished; ``seconds`` is what the device says of it."""
         now = self._now()
         if device in self._began:
-            self._took[device].append(now - self._began.pop(device))
+            took = now - self._began.pop(device)
+            self._took[device].append(took)
+            self._recent.append((device, took))
         said = float(seconds) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", seconds) else nan
         self._ready[device] = (work, said, now)
 

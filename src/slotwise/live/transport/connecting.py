@@ -39,9 +39,16 @@ class _FirstError(logging.Handler):
 
 
 async def try_connecting(
-    make_client: Callable[..., Client], broker: Broker, timeout: float, notice: Callable[[str], None]
+    make_client: Callable[..., Client],
+    broker: Broker,
+    timeout: float,
+    notice: Callable[[str], None],
+    stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds."""
+    """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds.
+
+    It is not retried if ``stopped()``.
+    """
     until, backoff = time.monotonic() + timeout, Backoff()
     while True:
         # A new logger for each attempt: its error must not be one of an earlier attempt.
@@ -59,7 +66,7 @@ async def try_connecting(
             await entering
             await client.__aexit__(None, None, None)
         except (MqttError, ssl.SSLError) as error:
-            why, late = rejection(error, broker), time.monotonic() >= until
+            why, late = rejection(error, broker), stopped() or time.monotonic() >= until
             # A connection that ends in the handshake may have been cut: only an alert is surely a rejection.
             if why is not None and (late or not _may_be_cut(error)):
                 raise UserError(f"{broker}: {why}") from None

@@ -175,13 +175,15 @@ async def connected_channel(
     timeout: float = 0.0,
     notice: Callable[[str], None] = lambda _: None,
     outages: Outages | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[MqttChannel]:
     """Open a channel that has been connected once; from then on lost connections are made again.
 
     Of two clients with the same ``identifier`` the broker keeps the newer. It publishes the ``will`` when the
     connection is lost; after ``keepalive`` seconds of silence client and broker check the connection. For
-    ``timeout`` seconds a broker that does not answer is retried. ``notice`` is called with lines about the
-    connection; the clients of a process share ``outages``, so that an outage is reported once.
+    ``timeout`` seconds a broker that does not answer is retried, unless ``stopped()``. ``notice`` is called
+    with lines about the connection; the clients of a process share ``outages``, so that an outage is reported
+    once.
     """
     client_of = partial(
         Client,
@@ -201,7 +203,7 @@ async def connected_channel(
         return client_of(tls_context=broker.tls_context(), **more)
 
     # This first connection has no last will, so the broker cannot report a device that has not begun as lost.
-    await try_connecting(make_client, broker, timeout, notice)
+    await try_connecting(make_client, broker, timeout, notice, stopped)
     last_will = None if will is None else Will(will.topic, will.payload, qos=1)
     channel = MqttChannel(
         partial(make_client, will=last_will), identifier, broker, outages or Outages(notice), notice
