@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from c_programs import CHECKS, EXAMPLE, MQTT, build, make_task_importable
-from processes import PATIENT, Mosquitto, Trial
+from processes import PATIENT, UNBOUNDED, Mosquitto, Trial
 
 from live import simulated_models
 from slotwise.runs import RunFolder
@@ -78,7 +78,7 @@ def assert_as_simulated(trial):
 
 
 def test_a_run_of_c_and_python_devices_gives_the_simulators_model(trial, c_devices):
-    server = trial.serve(task=TASK, devices=6, group_size=2, deadline=120)
+    server = trial.serve(*UNBOUNDED, task=TASK, devices=6, group_size=2, deadline=120)
     c_devices.start(1, 2, 4, 6)
     fleet = [trial.device(number, task=TASK) for number in (3, 5)]
     server.ends()

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from processes import PATIENT, Embedded, Mosquitto, Trial, accepts, until
+from processes import PATIENT, UNBOUNDED, Embedded, Mosquitto, Trial, accepts, until
 from tasks import Arithmetic
 
 from live import simulated_models
@@ -265,7 +265,7 @@ def test_twenty_mnist_devices_train_as_simulated(tmp_path, kind, mnist_models):
     broker = kind(tmp_path)
     trial = Trial(tmp_path, broker)
     try:
-        server = trial.serve(task=None, **MNIST)
+        server = trial.serve(*UNBOUNDED, task=None, **MNIST)
         until(lambda: accepts(broker.port), "broker")
         heard = trial.wire
         fleet = trial.fleet(devices=20, task=None)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from processes import Mosquitto, Trial
+from processes import UNBOUNDED, Mosquitto, Trial
 
 from live import simulated_models
 from slotwise.learning import TrainingStart
@@ -99,7 +99,7 @@ def test_devices_with_their_own_files_train_as_simulated(tmp_path, folder, confi
     broker = Mosquitto(tmp_path)
     trial = Trial(tmp_path, broker)
     try:
-        server = trial.serve("--data-folder", folder, task=None, **CHANNEL)
+        server = trial.serve("--data-folder", folder, *UNBOUNDED, task=None, **CHANNEL)
         devices = [
             trial.process("device", *trial.where, "--id", n, "--data-folder", split(folder, n), "--quiet")
             for n in (1, 2, 3)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from c_programs import CHECKS, EXAMPLE, UDP, build, make_task_importable
-from processes import PATIENT, Process, free_port, until
+from processes import PATIENT, UNBOUNDED, Process, free_port, until
 
 from live import simulated_models
 from slotwise.cli.app import run as main
@@ -79,7 +79,7 @@ def test_a_run_of_c_and_python_devices_over_udp_gives_the_simulators_model(progr
     enrolled, out = enrol(tmp_path / "enrolled", devices=4), tmp_path / "run"
     channel = ("--devices", 4, "--group-size", 2, "--compute-slots", 4, "--deadline", 60)
     login = ("--credentials", enrolled / "server.toml", "--frame-bytes", 128)
-    served = begin("serve", *login, *channel, *TASK, "--out", out, "--quiet")
+    served = begin("serve", *login, *channel, *TASK, *UNBOUNDED, "--out", out, "--quiet")
     devices = [begin.c(program, enrolled / f"device-{number}.toml") for number in (1, 2, 4)]
     python = begin("device", "--id", 3, "--credentials", enrolled / "device-3.toml", *TASK)
     served.ends()
@@ -92,7 +92,7 @@ def test_c_devices_return_to_a_server_that_was_killed(program, begin, tmp_path):
     enrolled, out = enrol(tmp_path / "enrolled", devices=2), tmp_path / "run"
     login = ("--credentials", enrolled / "server.toml", "--quiet", "--checkpoint-every", 0)
     channel = ("--devices", 2, "--group-size", 1, "--compute-slots", 4, "--deadline", 4000)
-    served = begin("serve", *login, *channel, *TASK, "--out", out)
+    served = begin("serve", *login, *channel, *TASK, *UNBOUNDED, "--out", out)
     devices = [begin.c(program, enrolled / f"device-{number}.toml") for number in (1, 2)]
     until(lambda: len(list((out / "live").glob("*.checkpoint"))), "checkpoint")
     served.kill9()
@@ -111,7 +111,7 @@ def test_a_checked_device_takes_part_over_a_network_that_loses_doubles_and_reord
     channel = ("--devices", 2, "--group-size", 2, "--compute-slots", 2, "--deadline", 80)
     login = ("--credentials", enrolled / "server.toml", "--frame-bytes", 128, "--quiet")
     with disturbed(far, port):
-        served = begin("serve", *login, *channel, *TASK, "--out", out)
+        served = begin("serve", *login, *channel, *TASK, *UNBOUNDED, "--out", out)
         devices = [begin.c(checked_program, enrolled / f"device-{number}.toml") for number in (1, 2)]
         served.ends()
         assert [device.wait(PATIENT) for device in devices] == [0, 0]
