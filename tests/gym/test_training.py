@@ -121,6 +121,23 @@ def test_what_cannot_be_decided_is_refused(arguments: dict[str, Any], parameter:
     assert caught.value.parameter == parameter
 
 
+@pytest.mark.parametrize(
+    ("decide", "actions"),
+    [
+        ("group_size", [-1, 6, 1.0, "2", None, [1, 2]]),
+        ("participants", [None, 1, "abcdef", [1] * 5, [[1] * 6]]),
+    ],
+)
+def test_actions_that_mean_nothing_are_refused(decide: str, actions: list[Any]) -> None:
+    env = make(decide=decide)
+    env.reset(seed=0)
+    for action in actions:
+        with pytest.raises(InputError, match=r"^action"):
+            env.step(action)
+    env.step(np.array([5]) if decide == "group_size" else [1, 2, 3, 4, 5, 6])
+    assert env.episode.answers == ((6,) if decide == "group_size" else ((5, 6),))
+
+
 def test_a_configuration_is_accepted_as_it_is() -> None:
     config = RunConfig.from_options({**TINY, "schedule": "async"})
     assert make(config=config).config is config

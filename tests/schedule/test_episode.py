@@ -224,6 +224,11 @@ def test_a_refusal_says_what_is_allowed(decide: DecisionKind, allowed: str) -> N
     assert str(caught.value) == f"{decide} = 0: must be {allowed}"
 
 
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(UserError, match="unknown option dely: did you mean delay"):
+        Episode(PLAIN, "idfl", dely=1)
+
+
 def test_participants_and_delays_are_what_was_answered() -> None:
     episode = Episode(PLAIN, "sync", decide="participants")
     timeline = episode.play(lambda decision: [decision.round % 4 + 1])

@@ -122,9 +122,14 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         return observation, (before - self._loss) / self._first_loss, ended, False, info
 
     def _answer(self, decision: Decision, action: Any) -> int | list[int]:
+        given, devices = np.asarray(action), self.config.channel.devices
         if self._decide == "group_size":
-            return self.sizes[int(action)]
-        best_first = np.argsort(-np.asarray(action), kind="stable") + 1
+            if given.size != 1 or given.dtype.kind not in "iu" or not 0 <= given.item() < len(self.sizes):
+                raise InputError("action", action, f"a whole number from 0 to {len(self.sizes) - 1}")
+            return self.sizes[int(given.item())]
+        if given.shape != (devices,) or given.dtype.kind not in "iuf":
+            raise InputError("action", action, f"a number for each of {devices} devices")
+        best_first = np.argsort(-given.astype(np.float64), kind="stable") + 1
         allowed = set(decision.allowed)
         return [device for device in best_first.tolist() if device in allowed][: decision.count]
 

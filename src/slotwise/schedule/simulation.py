@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, cast
 
-from slotwise.base.errors import ConflictError, InputError
+from slotwise.base.errors import ConflictError, InputError, refuse_unknown_name
 from slotwise.base.user_code import user_errors
 from slotwise.fleet import Fleet, Retransmission, Windows
 from slotwise.options import allowed_names, choose
@@ -256,6 +256,8 @@ def chosen_policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Pol
     """Return the policy of a call: an object as it is, or that of a short name and its options."""
     seed = whole("seed", seed, 0, LARGEST_SEED)
     usual = {"delay": "auto", "participation": "round-robin", "selection": "first-ready", "seed": 0}
+    for name in options:
+        refuse_unknown_name("option", name, usual)
     given = {name: value for name, value in {**options, "seed": seed}.items() if value != usual[name]}
     if isinstance(policy, str):
         given.pop("seed", None)
