@@ -9,7 +9,7 @@ from slotwise.batch import BatchSpec
 from slotwise.learning import train
 from slotwise.runs import RunFolder
 from slotwise.runs.execution import build_task
-from slotwise.schedule.costs import joules, usage_until
+from slotwise.schedule.costs import joules, spared_until, usage_until
 
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())
@@ -42,7 +42,8 @@ def test_rounds_staleness_and_joules_of_a_published_comparison_are_those_of_its_
         counts = [int(row[name]) for name in ("rounds", "updates", "lost", "slots")]
         assert counts == [timeline.rounds, len(timeline), len(timeline.lost), timeline.last_slot]
         assert float(row["mean_staleness"]) == pytest.approx(timeline.mean_staleness())
-        spent = joules(usage_until(timeline, [timeline.last_slot]), spec.powers)
+        end = [timeline.last_slot]
+        spent = joules(usage_until(timeline, end), spec.powers, spared_until(timeline, end))
         assert float(row["joules"]) == pytest.approx(float(spent[0]))
     assert not published
 

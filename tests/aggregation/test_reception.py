@@ -14,7 +14,7 @@ from slotwise.fleet import Fleet, Slotframe
 from slotwise.learning import Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.runs import resume, run
-from slotwise.schedule import FleetLink
+from slotwise.schedule import Episode, FleetLink
 from slotwise.schedule.link import snr_db_of
 
 CELL: dict[str, Any] = {
@@ -72,6 +72,27 @@ def test_a_rule_sees_slots_and_snr_of_the_link_and_the_energy_it_radiates(kind: 
     for (*which, found), (*wanted, uplink) in zip(sent, expected, strict=True):
         assert which == wanted
         assert found == pytest.approx(uplink, rel=1e-12)
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_an_uplink_costs_the_part_of_the_power_that_it_is_sent_with(decided: bool) -> None:
+    shared = {"access": "ofdma", "ofdma_power": "shared", "allocation": "min-max", "deadline": 400}
+    setting, kept = RunConfig.from_options(CELL | shared), Kept()
+    timeline, radio = setting.simulate(), setting.uplink_radio(128)
+    if decided:
+        episode = Episode(timeline.scenario, "async", fleet=timeline.fleet, link=radio.link)
+        while episode.decision is not None:
+            episode.answer(max(episode.decision.allowed))
+        train(episode, Small(), aggregation=kept, workers=1, radio=radio)
+        timeline = episode.timeline
+    else:
+        train(timeline, Small(), aggregation=kept, workers=1, radio=radio)
+    parts = {(n, start): part for n, start, _, part in timeline.reduced.tolist()}
+    assert len(set(parts.values())) > 5
+    assert len(kept.sent) == len(timeline)
+    for _, device, uplink in kept.sent:
+        expected = radio.sending_joules[0] * uplink.slots * parts.get((device, uplink.slot), 1.0)
+        assert uplink.joules == pytest.approx(expected, rel=1e-12)
 
 
 def test_batteries_say_what_a_slot_of_sending_takes() -> None:

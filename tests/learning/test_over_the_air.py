@@ -122,6 +122,24 @@ def test_devices_below_the_target_are_left_out_and_the_others_send_at_once() -> 
     assert max(map(len, starts.values())) == 4
 
 
+def test_joules_follow_from_the_inverted_channel_and_who_is_left_out_sends_nothing() -> None:
+    changing = {"radio_bandwidth_hz": 1000.0, "radio_slot_ms": 1.0, "radio_coherence_slots": 3}
+    setting = config_of(**changing, air_snr_db=25.0, deadline=2000, retransmission="erasure")
+    timeline, (_, _, link) = setting.simulate(), setting.ready_parts()
+    assert isinstance(link, OverTheAirLink)
+    columns = (timeline.device, timeline.start, timeline.end)
+    arrived = list(zip(*(column.tolist() for column in columns), strict=True))
+    expected = {(n, start): 0.0 for _, n, _, start, _ in timeline.lost.tolist()}
+    for n, start, end in arrived:
+        needed = [link.target / 10 ** (link.snr_db(slot)[n - 1] / 10) for slot in range(start, end)]
+        expected[n, start] = float(np.mean(np.minimum(1.0, needed)))
+    assert min(expected.values()) == 0
+    assert timeline.powers == pytest.approx({key: part for key, part in expected.items() if part < 1})
+    watts = sw.Powers(computing=0.0, sending=2.0, receiving=0.0)
+    sent = 2.0 * sum((end - start) * expected[n, start] for n, start, end in arrived)
+    assert sw.Costs.of(timeline, watts).joules == pytest.approx(sent)
+
+
 def test_without_noise_and_errors_it_is_the_plain_mean() -> None:
     config = config_of(air_snr_db=100.0, radio_power_dbm=190.0)
     plain = config.uplink_radio(0)

@@ -54,9 +54,9 @@ class UplinkRadio:
         """Return that of a timeline alone, which says nothing of SNR and energy."""
         return cls(FleetLink.of(timeline.scenario, timeline.fleet), bits, reach=timeline.fleet.windows)
 
-    def reception(self, device: int, start: int, end: int) -> Reception:
-        """Return the uplink of a device in slots [start, end)."""
-        each = self.sending_joules[0 if len(self.sending_joules) == 1 else device - 1]
+    def reception(self, device: int, start: int, end: int, power: float = 1.0) -> Reception:
+        """Return the uplink of a device in slots [start, end), sent with this part of its power."""
+        each = power * self.sending_joules[0 if len(self.sending_joules) == 1 else device - 1]
         joules = each * self._slots_on_air(device, start, end) if each else 0.0
         return Reception(start, end - start, snr_db_of(self.link, device, start), self.bits, joules)
 

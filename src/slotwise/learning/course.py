@@ -44,6 +44,10 @@ class Course(ABC):
         return slice(self.rows_before(round_number), self.rows_before(round_number + 1))
 
     @abstractmethod
+    def power(self, device: int, start: int) -> float:
+        """Return the part of its power with which a device sends the uplink that begins in ``start``."""
+
+    @abstractmethod
     def is_due(self, version: int) -> bool:
         """Return whether a model is evaluated: the newest one at each interval, and the last."""
 
@@ -87,6 +91,10 @@ class Planned(Course):
         """Return the number of uplinks in all rounds before this one."""
         return int(self._timeline.round_offsets[round_number])
 
+    def power(self, device: int, start: int) -> float:
+        """Return the part of its power with which a device sends."""
+        return self._timeline.powers.get((device, start), 1.0)
+
     def is_due(self, version: int) -> bool:
         """Return whether a model is evaluated."""
         return version in self._due
@@ -118,6 +126,8 @@ class Decided(Course):
         self._partial = 0  # rows of the round that is not complete yet
         self._trainings = [0] * (episode.scenario.devices + 1)
         self._held: dict[int, int] = {}  # device: the model it trains on
+        self._powers: dict[tuple[int, int], float] = {}  # below 1, of (device, start)
+        self._reduced = 0  # rows of the record that are there
         self.ended = False
         self.update()
 
@@ -133,6 +143,8 @@ class Decided(Course):
             self._ends.append((record.broadcasts[k][1],))
             self._hand_out(k)
         self._add(self.episode.uplinks(self.rounds) if self.episode.at_end_of_round else ())
+        self._powers |= {(device, start): part for device, start, _, part in record.reduced[self._reduced :]}
+        self._reduced = len(record.reduced)
         self._columns()
         self.ended = self.episode.decision is None
 
@@ -174,6 +186,10 @@ class Decided(Course):
     def rows_before(self, round_number: int) -> int:
         """Return the number of uplinks in all rounds before this one."""
         return self._offsets[round_number]
+
+    def power(self, device: int, start: int) -> float:
+        """Return the part of its power with which a device sends; in complete rounds."""
+        return self._powers.get((device, start), 1.0)
 
     def is_due(self, version: int) -> bool:
         """Return whether a model is evaluated; not before it is known how long it is the newest."""

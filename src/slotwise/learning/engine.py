@@ -280,7 +280,8 @@ class Training:
                 if found.state or device in before.device_states:
                     states[device] = found.state
             samples = count(device) if samples is None else samples
-            told = samples, metrics, devices, self._radio.reception(device, first, end)
+            uplink = self._radio.reception(device, first, end, course.power(device, first))
+            told = samples, metrics, devices, uplink
             start = self._models[version]
             contributions.append(Contribution(update_of(found), k - version, start, device, k, *told))
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning

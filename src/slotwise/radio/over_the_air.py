@@ -94,21 +94,33 @@ class OverTheAirLink(GroupRadioLink):
         return (self.slots,) * self.devices
 
     def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
-        """Return the slots of an update for each device; it is lost if the device is left out."""
-        block, places = slot // self.radio.coherence_slots, np.array(devices, dtype=np.int64) - 1
-        snr = self.radio.conditions.snr(block, 1, places=places)[0]
-        return [Transmission(self.slots, lost=left_out) for left_out in (snr < self.target).tolist()]
+        """Return the slots of an update for each device, and the power that inverting its channel takes.
+
+        A device that is left out sends nothing: its update is lost, and takes no power.
+        """
+        blocks, slots = self._blocks(slot)
+        snr = self.radio.conditions.snr(blocks.start, len(blocks), places=np.array(devices) - 1)
+        left_out = snr[0] < self.target
+        power = slots @ (self.target / np.maximum(snr, self.target)) / self.slots
+        parts = np.where(left_out, 0.0, np.minimum(1.0, power)).tolist()
+        return [Transmission(self.slots, *row) for row in zip(left_out.tolist(), parts, strict=True)]
+
+    def _blocks(self, slot: int) -> tuple[range, Floats]:
+        """Return the blocks of the slots of an update, and how many of these are in each."""
+        each, end = self.radio.coherence_slots, slot + self.slots
+        blocks = range(slot // each, (end - 1) // each + 1)
+        edges = np.clip(np.arange(blocks.start, blocks.stop + 1) * each, slot, end)
+        return blocks, np.diff(edges).astype(np.float64)
 
     def signal(self, devices: Sequence[int], slot: int, symbols: int, turns: Floats) -> Signal:
         """Return how so many symbols of devices arrive that begin to send in ``slot``.
 
         ``turns`` are the errors of their phases, in standard deviations.
         """
-        each, scale = self.radio.coherence_slots, self.radio.uplink_scale
-        blocks = range(slot // each, (slot + self.slots - 1) // each + 1)
+        scale, (blocks, slots) = self.radio.uplink_scale, self._blocks(slot)
         places = np.array(devices, dtype=np.int64) - 1
         snr = self.radio.conditions.snr(blocks.start, len(blocks), places=places)
-        sent = [min(1.0, ((block + 1) * each - slot) * scale / self.symbols) for block in blocks]
+        sent = np.minimum(1.0, np.cumsum(slots) * scale / self.symbols).tolist()
         ends = [*(int(part * symbols) for part in sent[:-1]), symbols]
         return Signal(amplitudes(snr.T, self.target), ends, turns * self.phase_error)
 

@@ -39,11 +39,10 @@ def nanojoules(timeline: Timeline) -> tuple[list[int], ...]:
     computing, sending = ([0] * fleet.devices for _ in range(2))
     ledger, batteries = Ledger(fleet.batteries, fleet.devices), fleet.batteries
     # The payments are made once more from the timeline: this also checks that each could be paid.
-    power = {(int(device), int(start)): part for device, start, _, part in timeline.reduced.tolist()}
     for slot, device, slots, trains in _paid(timeline):
         kind, account = ("computing", computing) if trains else ("sending", sending)
         each = batteries.nanojoules(kind, device)
-        amount = slots * (each if trains else nanojoules_at(each, power.get((device, slot), 1.0)))
+        amount = slots * (each if trains else nanojoules_at(each, timeline.powers.get((device, slot), 1.0)))
         ledger.pay(device, amount, slot)
         account[device - 1] += amount
     # The harvest since the last payment is only counted when the charge is asked for.

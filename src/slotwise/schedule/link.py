@@ -31,7 +31,7 @@ class Transmission(NamedTuple):
 
     slots: int
     lost: bool = False  # it took its slots, and no intact update arrived
-    power: float = 1.0  # the part of its device's sending power, above 0 and at most 1
+    power: float = 1.0  # the part of its device's sending power, at most 1; 0 if nothing is sent after all
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -168,6 +168,11 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     def staleness(self) -> Column:
         """d = k − k̂ of every uplink (eq. 15)."""
         return _read_only(self.round - self.version)
+
+    @cached_property
+    def powers(self) -> Mapping[tuple[int, int], float]:
+        """The part of its device's power of each uplink in ``reduced``, by device and first slot."""
+        return {(int(device), int(start)): part for device, start, _, part in self.reduced.tolist()}
 
     @cached_property
     def training(self) -> Column:
