@@ -132,6 +132,7 @@ SCHEDULES: dict[str, tuple[dict[str, Any], int, int]] = {
     "async, noma": ({"policy": "async", "access": sw.Noma()}, 1, 4_000),
     "async, noma of 4": ({"policy": "async", "access": sw.Noma(devices=4)}, 1, 4_000),
     "async, noma, most-distinct": ({"policy": "async", "access": sw.Noma(pairing=most_distinct)}, 1, 4_000),
+    "async, over the air": ({"policy": "async", "access": sw.OverTheAir(snr_db=0.0)}, 1, 4_000),
     "async, fdd": ({"policy": "async", "duplex": "fdd"}, 1, 4_000),
     "async, round-robin": ({"policy": "async", "selection": "round-robin"}, 1, 600),
     "async, shortest-uplink": ({"policy": "async", "selection": "shortest-uplink"}, 1, 600),
