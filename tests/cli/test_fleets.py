@@ -158,7 +158,7 @@ def test_a_run_with_owned_slots_is_planned_recommended_and_trained(slotwise: Cal
         ("--window-period 30 --window-length 30", "--window-length 30: must be below --window-period, 30"),
         (
             "--window-period 30 --window-length 9 --battery-joules 9 --computing-joules 1",
-            "not simulated together",
+            "--battery-joules cannot be combined with --window-period; energy and windows are not",
         ),
         ("--window-period 30", "--window-length"),
         ("--window-stagger 3", "--window-stagger"),

@@ -244,7 +244,8 @@ class Devices(Value):
         super().__post_init__()
         object.__setattr__(self, "compute_changes", _as_tuples(self.compute_changes))
         if not isinstance(self.reach, NoWindows) and not isinstance(self.batteries, NoBatteries):
-            battery, window = (next(iter(declared(type(part)))) for part in (self.batteries, self.reach))
+            # The option that has the capacity is the last one; the others have defaults.
+            battery, window = [*declared(type(self.batteries))][-1], next(iter(declared(type(self.reach))))
             raise ConflictError(battery, window, "energy and windows are not simulated together")
         if self.fleet_seed is not None and not self.depends_on_seed:
             raise NoEffectError("fleet_seed", self.fleet_seed, "if nothing is drawn for the fleet")
