@@ -89,6 +89,63 @@ def test_bits_are_those_of_what_is_sent(sizes: list[int], share: float, bits: in
     assert Sign().update_bits(sizes, 32) == size + 32 * len(sizes)
 
 
+def written(numbers: Any) -> str:
+    """Numbers of 32 bits as ones and zeros."""
+    return "".join(f"{number:032b}" for number in np.asarray(numbers, np.float32).view(np.uint32).tolist())
+
+
+def read(bits: str) -> Any:
+    return np.array([int(bits[i : i + 32], 2) for i in range(0, len(bits), 32)], np.uint32).view(np.float32)
+
+
+@given(update=UPDATES, share=SHARES)
+def test_what_top_k_sends_fits_into_its_bits_and_is_read_from_them(update: Any, share: float) -> None:
+    compressor, size = TopK(kept_share=share), len(update)
+    vector, kept = sent(compressor, update), max(1, round(share * size))
+    chosen = np.argsort(vector == 0, kind="stable")[:kept]  # all that are not zero
+    width = (size - 1).bit_length()
+    masked = size < kept * width
+    chosen = np.sort(chosen)
+    mask = "".join("01"[place in chosen] for place in range(size))
+    listed = "".join(f"{place:0{width}b}" for place in chosen.tolist()) if width else ""
+    bits = written(vector[chosen]) + (mask if masked else listed)
+    assert len(bits) == compressor.update_bits([size], 32)
+    numbers, places = bits[: 32 * kept], bits[32 * kept :]
+    found = np.zeros(size, np.float32)
+    where = (
+        [place for place, bit in enumerate(places) if bit == "1"]
+        if masked
+        else [int(places[i * width : (i + 1) * width] or "0", 2) for i in range(kept)]
+    )
+    found[where] = read(numbers)
+    assert found.tolist() == vector.tolist()
+
+
+@given(update=UPDATES, share=SHARES, training=st.integers(0, 9))
+def test_what_random_k_sends_is_read_with_the_places_of_the_seed(
+    update: Any, share: float, training: int
+) -> None:
+    compressor, size = RandomK(kept_share=share), len(update)
+    vector, kept = sent(compressor, update, training=training), max(1, round(share * size))
+    places = np.sort(draw(training).choice(size, kept, replace=False, shuffle=False))  # the server's
+    bits, found = written(vector[places]), np.zeros(size, np.float32)
+    assert len(bits) == compressor.update_bits([size], 32)
+    found[places] = read(bits)
+    assert found.tolist() == vector.tolist()
+
+
+@given(update=UPDATES, cut=st.integers(0, 60))
+def test_signs_are_read_from_a_bit_each_and_a_number_for_each_array(update: Any, cut: int) -> None:
+    sizes = [len(update)] if cut >= len(update) or cut == 0 else [cut, len(update) - cut]
+    vector = Sign().sent(update, sizes, 32, draw())
+    firsts = np.cumsum([0, *sizes[:-1]])
+    bits = written(np.abs(vector[firsts])) + "".join("01"[bool(one)] for one in np.signbit(vector))
+    assert len(bits) == Sign().update_bits(sizes, 32)
+    scales, signs = read(bits[: 32 * len(sizes)]), np.array([*bits[32 * len(sizes) :]]) == "1"
+    found = np.where(signs, -1, 1) * np.repeat(scales, sizes)
+    assert found.tolist() == vector.tolist()
+
+
 @pytest.mark.parametrize(
     "compressor", [TopK(kept_share=0.3), RandomK(kept_share=0.3, error_feedback="on"), Sign()]
 )

@@ -149,7 +149,7 @@ def in_order(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return sorted(rows, key=lambda row: (row[0], row[3], row[1]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=1000)
 @given(group_cases())
 def test_every_uplink_of_a_group_is_that_of_the_loop_over_slots(case: Case) -> None:
     expected, timeline = case.slot_by_slot(), case.play()

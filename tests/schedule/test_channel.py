@@ -47,7 +47,7 @@ def in_order(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return sorted(rows, key=lambda row: (row[0], row[3], row[1]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=500)
 @given(channel_cases())
 def test_every_uplink_is_that_of_the_dumb_loop_over_slots(case: ChannelCase) -> None:
     expected, timeline = naive(case), case.play()
