@@ -72,7 +72,7 @@ def test_pilots_are_shown_before_anything_is_judged(tmp_path: Path) -> None:
     assert "Of 3 methods, the pilots of 3 are finished and 0 are judged. At least 18 runs" in text
     assert "at S=10 no schedule leads clearly.**" in text  # by 1.5, which is less than seeds differ
     assert "S=10: pilots, one seed and 10,000 of 50,000 slots" in text
-    assert "With the best S too: idfl 0.2 (S=10), async 0.3 (S=10), sync 0.4 (S=10)." in text
+    assert "With the best S too, in pilots: idfl 0.2 (S=10), async 0.3 (S=10), sync 0.4 (S=10)." in text
     assert "that of sync goes from 4.7 to 2 at S=10" in text
     assert [row[4:6] for row in rows(text, "Pilots")[2:]] == [
         ["0.128", "0.4"],
@@ -87,7 +87,7 @@ def test_judged_runs_have_means_ranges_and_times(tmp_path: Path) -> None:
     assert "Complete: all 3 methods are judged." in text
     assert "**With the best step of each schedule, at S=10 idfl ends lowest.**" in text
     assert "Judged at full length, S=10: idfl ends lowest with every seed" in text
-    assert "(sync 0.31, idfl 0.11, async 0.21)" in text
+    assert "Losses: sync 0.31 (0.3 to 0.32), idfl 0.11 (0.1 to 0.12), async 0.21 (0.2 to 0.22)." in text
     sync, idfl, _ = rows(text, "Judged runs")[2:]
     assert idfl[3:5] == ["0.016", "0.11 (0.1 to 0.12)"]
     assert sync[5:] == ["96.0% (96.0 to 96.0)", "25,000", "50,000", "–"]
@@ -142,8 +142,9 @@ def test_judged_sync_is_set_beside_idfl_with_the_step_of_the_paper(tmp_path: Pat
             histories.add(trial, saved(trial))  # type: ignore[arg-type]
     trained(tmp_path, 1)
     text = page_text(tuned_methods(Histories(tmp_path), METHODS_OF_TEN), {})
-    assert "S=10: sync with its best step ends at 0.31 (0.3 to 0.32). Tuned idfl is not judged yet" in text
-    assert "it ends at 0.0363 (0.0279 to 0.0434) with the same seeds, so tuning synchronous FL" in text
+    assert "S=10, tuning synchronous FL does not close the gap to intentional delay.**" in text
+    assert "Sync with its best step ends at 0.31 (0.3 to 0.32), judged on three seeds." in text
+    assert "it ends at 0.0363 (0.0279 to 0.0434) with the same seeds." in text
     assert rows(text, "When waiting beats sending")[2][-1] == "pilots"
 
 

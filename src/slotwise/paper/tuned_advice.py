@@ -43,8 +43,9 @@ SCHEDULE_ORDER = ("sync", "idfl", "async")  # the less devices wait, the later
 WAITING = """\
 Losses at the best step of each method, and in brackets as a multiple of the lowest at that S. From left to
 right devices wait less: sync waits until the model is fresh, idfl for the freshest model that costs no slot,
-async for none. At S=50 no delay is free. "Turns" are the rounds in which each device takes part if
-synchronous FL has the same slots; few turns mean that there is much to gain from overlapping."""
+async for none. A dash stands where there are no runs of that length; at S=50 no delay is free, so idfl is
+async. "Turns" are the rounds in which each device takes part if synchronous FL has the same slots; few turns
+mean that there is much to gain from overlapping."""
 PAPER_STEP_TEXT = f"""\
 The same with the paper's step, {PAPER_STEP:g}, after as many slots: published runs, means of three seeds and
 their range; an empty cell was not published."""
@@ -106,11 +107,7 @@ def _paper_step_rows(found: Mapping[int, Contest]) -> Rows:
     for size, contest in found.items():
         deadline = DEADLINE if next(iter(contest.values())).is_judged else PILOT_DEADLINE
         known = [at_paper_step(name, size, deadline) for name in SCHEDULE_ORDER]
-        texts = [one.text() if one is not None else "" for one in known]
-        yield (
-            str(size),
-            *(text if name in contest else "–" for name, text in zip(SCHEDULE_ORDER, texts, strict=True)),
-        )
+        yield (str(size), *("" if one is None else one.text() for one in known))
 
 
 def rules_part(methods: Sequence[TunedMethod]) -> Iterator[str]:
@@ -154,7 +151,8 @@ def _schedule_rows(found: Mapping[int, Contest]) -> Rows:
     yield ("rule", *(f"S={size}" for size in found), "geometric mean")
     for name, regrets in schedule_regrets(found).items():
         mean = geometric_mean(regrets.values())
-        yield (name, *(f"{value:.2f}" for value in regrets.values()), f"{mean:.2f}")
+        costs = (f"{regrets[size]:.2f}" if size in regrets else "–" for size in found)
+        yield (name, *costs, f"{mean:.2f}")
 
 
 def step_sentence(methods: Sequence[TunedMethod]) -> str:

@@ -130,9 +130,10 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
     dots = axes.scatter(
         places, ages, c=losses, norm="log", cmap="viridis_r", s=29 * width, edgecolors=lines, lw=1.8
     )
-    for place, age, loss in zip(places, ages, losses, strict=True):
+    texts = [number(case.loss) + "*" * case.is_judged for _, case in known]
+    for place, age, text in zip(places, ages, texts, strict=True):
         axes.annotate(
-            number(loss),
+            text,
             (place, age),
             xytext=(8, 0),
             textcoords="offset points",
@@ -156,7 +157,7 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
 def _judged(methods: Sequence[TunedMethod]) -> StyledFigure | None:
     """Return loss and accuracy of the judged runs against the group size, with bands over the seeds."""
     judged = [one for one in methods if one.judged and one.schedule in SCHEDULE_COLOURS]
-    if not judged:
+    if len(judged) < 2:
         return None
     figure, (losses, accuracies) = _figure(2)
     for schedule in SCHEDULE_COLOURS:

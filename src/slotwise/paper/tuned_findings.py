@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from slotwise.paper.criteria import COLLAPSED
 from slotwise.paper.tuned import DEADLINE, JUDGING_SEEDS, PILOT_DEADLINE
 from slotwise.paper.tuned_advice import best_schedule_rule, step_sentence
-from slotwise.paper.tuned_full_length import full_length
+from slotwise.paper.tuned_full_length import judged_lines, tuning_so_far
 from slotwise.paper.tuned_published import at_paper_step, seed_spread
 from slotwise.paper.tuned_results import (
     TunedMethod,
@@ -26,14 +26,16 @@ HALF = 0.5  # accuracy from which a run that collapsed with another step is said
 
 
 def answer(methods: Sequence[TunedMethod]) -> Iterator[str]:
-    """Yield the short answer: who ends lowest, what tuning changes, what is judged."""
+    """Yield the short answer: what is judged, who ends lowest, what tuning changes."""
     found = contests(methods)
     if not found:
         yield "Nothing is known yet: no group size has two schedules with tuned steps."
         return
-    yield _answer(found)
-    yield from _effect_of_tuning(found)
-    yield from full_length(methods)
+    judged = [*judged_lines(methods)]
+    yield from (*judged, _answer(found), *_effect_of_tuning(found), _best_sizes(methods, found))
+    if not judged:
+        yield "Nothing is judged yet: which schedule wins at full length when all are tuned is open."
+    yield from tuning_so_far(methods)
 
 
 def details(methods: Sequence[TunedMethod], chains: str, products: str) -> Iterator[str]:
@@ -124,20 +126,23 @@ def _effect_of_tuning(found: Mapping[int, Contest]) -> Iterator[str]:
             f"{begin}As a multiple of the loss of idfl at the same S, after as many slots, that of sync goes "
             f"{listed(changes)} when both have their best step in place of 0.01."
         )
-    best = _best_of_each(found)
-    losses = ", ".join(f"{case.schedule} {number(case.loss)} (S={case.size})" for case in best)
-    yield f"With the best S too: {losses}."
 
 
-def _best_of_each(found: Mapping[int, Contest]) -> list[Case]:
-    """Return the lowest case of each schedule, among runs of one length; the lowest first."""
-    judged = {size: one for size, one in found.items() if _deadline(one) == DEADLINE}
-    cases = [case for contest in (judged if judged == found else found).values() for case in contest.values()]
-    lengths = {case.is_judged for case in cases}
-    same = [case for case in cases if len(lengths) == 1 or not case.is_judged]
-    best = {name: [case for case in same if case.schedule == name] for name in SCHEDULE_COLOURS}
-    lowest = (min(own, key=lambda case: case.loss) for own in best.values() if own)
-    return sorted(lowest, key=lambda case: case.loss)
+def _best_sizes(methods: Sequence[TunedMethod], found: Mapping[int, Contest]) -> str:
+    """Return each schedule at its best S, among runs of one length; the lowest first."""
+    is_judged = all(_deadline(contest) == DEADLINE for contest in found.values())
+    cases = _all_cases(found if is_judged else contests(methods, pilots=True))
+    best = {name: [case for case in cases if case.schedule == name] for name in SCHEDULE_COLOURS}
+    lowest = [min(own, key=lambda case: case.loss) for own in best.values() if own]
+    texts = [
+        f"{case.schedule} {number(case.loss)} (S={case.size})"
+        for case in sorted(lowest, key=lambda case: case.loss)
+    ]
+    return f"With the best S too{'' if is_judged else ', in pilots'}: {', '.join(texts)}."
+
+
+def _all_cases(found: Mapping[int, Contest]) -> list[Case]:
+    return [case for contest in found.values() for case in contest.values()]
 
 
 def _questions(
@@ -200,15 +205,18 @@ def _travel(methods: Sequence[TunedMethod], products: str) -> Iterator[tuple[str
 def _joint_choice(methods: Sequence[TunedMethod], found: Mapping[int, Contest]) -> Iterator[tuple[str, str]]:
     """Yield whether schedule, S and step chosen together beat the paper's choice."""
     has_delays = any(one.method.part == "delays" for one in with_pilots(methods))
-    best = _best_of_each(found)[0]
+    cases = _all_cases(found)
+    judged = [case for case in cases if case.is_judged]
+    best = min(judged or cases, key=lambda case: case.loss)
     deadline = DEADLINE if best.is_judged else PILOT_DEADLINE
     paper = at_paper_step(*PAPER_CHOICE, deadline)
     if paper is not None and paper.learns:
         sure = best.loss * (1 if best.is_judged else seed_spread(deadline)) < min(paper.losses)
-        seeds = "" if best.is_judged else "; one seed, on which it was chosen"
+        seeds = ", judged," if best.is_judged else " (one seed, on which it was chosen)"
         further = "" if has_delays else " Delays beyond the free one are not trained yet."
         yield (
             "Does choosing S and step together beat the paper's choice (idfl, S=10, step 0.01)?",
             f"{'Yes' if sure else 'Not shown'}: {best.schedule} S={best.size} with {best.step:g} ends at "
-            f"{number(best.loss)}{seeds}; the paper's choice after as many slots at {paper.text()}.{further}",
+            f"{number(best.loss)}{seeds} and the paper's choice after as many slots at {paper.text()}."
+            f"{further}",
         )

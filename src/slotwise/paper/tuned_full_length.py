@@ -14,6 +14,7 @@ from slotwise.paper.tuned_results import (
     markdown_table,
     number,
     step_text,
+    with_pilots,
 )
 from slotwise.paper.tuned_rules import Case, Contest, case_of, is_lowest_with_every_seed
 from slotwise.report.colours import SCHEDULE_COLOURS
@@ -21,21 +22,19 @@ from slotwise.report.colours import SCHEDULE_COLOURS
 MIN_CONTEST = 2  # schedules that are compared
 
 
-def full_length(methods: Sequence[TunedMethod]) -> Iterator[str]:
-    """Yield what judged runs say: winners, and tuned sync beside idfl that is not tuned."""
-    judged = [one for one in methods if one.judged and one.schedule in SCHEDULE_COLOURS]
-    if not judged:
-        yield "Nothing is judged yet: which schedule wins at full length when all are tuned is open."
-    for size, own in by_group_size(judged).items():
-        known = {one.schedule: case_of(one, is_judged=True) for one in own}
-        if len(known) > 1:
-            yield _winner(size, known)
-        elif "sync" in known:
-            yield from _beside_untuned(known["sync"])
-    yield from _tuning_so_far(methods)
+def judged_lines(methods: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield what judged runs say at each group size: winners, or tuned sync beside idfl that is not tuned."""
+    for size, own in by_group_size(with_pilots(methods)).items():
+        known = {one.schedule: case_of(one, is_judged=True) for one in own if one.judged}
+        compared = {name: known[name] for name in SCHEDULE_ORDER if name in known}
+        others = [one.schedule for one in own if one.schedule in SCHEDULE_COLOURS and not one.judged]
+        if len(compared) > 1:
+            yield _winner(size, compared) + (f" Not judged yet: {listed(others)}." if others else "")
+        elif "sync" in compared:
+            yield from _beside_untuned(compared["sync"])
 
 
-def _tuning_so_far(methods: Sequence[TunedMethod]) -> Iterator[str]:
+def tuning_so_far(methods: Sequence[TunedMethod]) -> Iterator[str]:
     """Yield the lowest tuning runs where schedules are not judged yet, and the runs with the paper's step."""
     known = {size: own for size, own in by_group_size(methods).items() if _is_only_tuned(own)}
     if known:
@@ -70,11 +69,13 @@ def _tuning_rows(known: Mapping[int, Sequence[TunedMethod]]) -> Iterator[Sequenc
 def _ratios_to_untuned(known: Mapping[int, Sequence[TunedMethod]]) -> Iterator[str]:
     """Yield the loss of sync over that of idfl with the paper's step: tuned so far, and not tuned either."""
     for size, own in known.items():
-        idfl, sync = (at_paper_step(name, size, DEADLINE) for name in ("idfl", "sync"))
-        tuned = [_lowest(one)[0] for one in own if one.schedule == "sync" and one.tuning]
-        if idfl is not None and idfl.learns and tuned:
-            before = "" if sync is None else f" ({sync.mean / idfl.mean:.1f} if sync has that step, too)"
-            yield f"{tuned[0] / idfl.mean:.1f} at S={size}{before}"
+        untuned = {name: at_paper_step(name, size, DEADLINE) for name in ("idfl", "sync")}
+        tuned = {one.schedule: _lowest(one)[0] for one in own if one.tuning}
+        idfl, sync = untuned["idfl"], untuned["sync"]
+        if idfl is not None and idfl.learns and "sync" in tuned:
+            notes = [] if sync is None else [f"{sync.mean / idfl.mean:.1f} if sync has that step, too"]
+            notes += [f"{tuned['sync'] / tuned['idfl']:.1f} if both are tuned"] if "idfl" in tuned else []
+            yield f"{tuned['sync'] / idfl.mean:.1f} at S={size} ({', '.join(notes)})"
 
 
 def _lowest(one: TunedMethod) -> tuple[float, int]:
@@ -83,11 +84,17 @@ def _lowest(one: TunedMethod) -> tuple[float, int]:
 
 
 def _winner(size: int, known: Contest) -> str:
-    means = ", ".join(f"{name} {number(case.loss)}" for name, case in known.items())
+    losses = ", ".join(
+        f"{name} {number(case.loss)} ({number(min(case.seeds))} to {number(max(case.seeds))})"
+        for name, case in known.items()
+    )
     if is_lowest_with_every_seed(known):
         best = min(known.values(), key=lambda case: case.loss)
-        return f"Judged at full length, S={size}: {best.schedule} ends lowest with every seed ({means})."
-    return f"Judged at full length, S={size}: the seeds disagree ({means})."
+        return (
+            f"**Judged at full length, S={size}: {best.schedule} ends lowest with every seed, with the best "
+            f"step of each.** Losses: {losses}."
+        )
+    return f"Judged at full length, S={size}: the seeds disagree. Losses: {losses}."
 
 
 def _beside_untuned(sync: Case) -> Iterator[str]:
@@ -95,13 +102,15 @@ def _beside_untuned(sync: Case) -> Iterator[str]:
     untuned = at_paper_step("idfl", sync.size, DEADLINE)
     if untuned is not None and untuned.learns:
         below = [other < loss for other, loss in zip(untuned.losses, sync.seeds, strict=True)]
-        verdict = (
-            "so tuning synchronous FL does not close the gap there"
+        begin = (
+            f"**At full length, S={sync.size}, tuning synchronous FL does not close the gap to intentional "
+            "delay.** "
             if all(below)
-            else "so this decides nothing: idfl may gain by tuning, too"
+            else ""
         )
+        end = "" if begin else " This decides nothing: idfl may gain by tuning, too."
         yield (
-            f"Judged at full length, S={sync.size}: sync with its best step ends at {number(sync.loss)} "
-            f"({number(min(sync.seeds))} to {number(max(sync.seeds))}). Tuned idfl is not judged yet; with "
-            f"the paper's step, not tuned, it ends at {untuned.text()} with the same seeds, {verdict}."
+            f"{begin}Sync with its best step ends at {number(sync.loss)} ({number(min(sync.seeds))} to "
+            f"{number(max(sync.seeds))}), judged on three seeds. Tuned idfl is not judged yet; with the "
+            f"paper's step, not tuned, it ends at {untuned.text()} with the same seeds.{end}"
         )

@@ -139,7 +139,7 @@ def _rules(methods: Sequence[TunedMethod]) -> Iterator[str]:
 
 def _picture(drawn: set[str], name: str) -> Iterator[str]:
     captions = {
-        "tuned-map": "Final training loss at the best step of each schedule, by S and staleness.",
+        "tuned-map": "Final training loss at the best step of each schedule, by S and staleness; * judged.",
         "tuned-staleness": "Best step of the pilots against staleness, beside the sine of the stable step.",
     }
     if name in drawn:

@@ -268,7 +268,7 @@ def _picture(figures: Mapping[str, str], name: str) -> Iterator[str]:
     captions = {
         "judged": "Final training loss and test accuracy of the judged runs against the group size",
         "steps": "Training loss of the pilots against the step size, a panel for each group size",
-        "map": "Final training loss at the best step of each method, by group size and staleness",
+        "map": "Final training loss at the best step of each method, by group size and staleness; * judged",
         "staleness": "Best step against staleness, next to the sine of the formula",
     }
     if name in figures:

@@ -131,12 +131,17 @@ Contest = Mapping[str, Case]
 """The schedules that were trained equally long at one group size."""
 
 
-def contests(methods: Iterable[TunedMethod]) -> dict[int, Contest]:
-    """Return the schedules at each group size: judged runs if sync and another have them, else pilots."""
+def contests(methods: Iterable[TunedMethod], *, pilots: bool = False) -> dict[int, Contest]:
+    """Return the schedules at each group size: judged runs if sync and another have them, else pilots.
+
+    Args:
+        methods: Methods with what has been trained.
+        pilots: Take pilots everywhere.
+    """
     found: dict[int, Contest] = {}
     for size, own in by_group_size(with_pilots(methods)).items():
         known = [one for one in own if one.schedule in SCHEDULE_COLOURS]
-        judged = [one for one in known if one.judged]
+        judged = [] if pilots else [one for one in known if one.judged]
         has_judged = "sync" in {one.schedule for one in judged} and len(judged) > 1
         chosen = judged if has_judged else known
         if "sync" in {one.schedule for one in chosen} and len(chosen) > 1:
@@ -183,15 +188,19 @@ def fitted_turns(known: Iterable[Contest]) -> float:
 
 
 def schedule_regrets(found: Mapping[int, Contest]) -> dict[str, dict[int, float]]:
-    """Return the regret of each rule for the schedule, by group size; fitted rules do not know that size."""
+    """Return the regret of each rule for the schedule, by group size; fitted rules do not know that size.
+
+    A size is left out where the schedule that a rule chooses has no runs of that length.
+    """
     rules: dict[str, Callable[[Contest], str]] = {
         "always synchronous": lambda _: "sync",
         "always idfl": overlapped,
-        "always async": lambda one: "async" if "async" in one else overlapped(one),
+        "always async": lambda _: "async",
         "most rounds · sine": most_travel,
     }
     regrets = {
-        name: {size: regret(one, rule(one)) for size, one in found.items()} for name, rule in rules.items()
+        name: {size: regret(one, rule(one)) for size, one in found.items() if rule(one) in one}
+        for name, rule in rules.items()
     }
     limits = {size: fitted_turns(other for key, other in found.items() if key != size) for size in found}
     by_limit = {size: regret(one, by_turns(one, limits[size])) for size, one in found.items()}
