@@ -44,6 +44,17 @@ WIDE = LayerNetwork(
         Dense(source=1, units=10),
     ),
 )
+# The errors of the inputs behind max-pools, with and without padding.
+POOLED = LayerNetwork(
+    (3, 18, 18),
+    (
+        convolution(-1, 32, 3),
+        convolution(0, 16, 3, pooled=True),
+        convolution(1, 48, 2, padding=1),
+        convolution(2, 32, 3, padding=1, pooled=True),
+        Dense(source=3, units=10),
+    ),
+)
 
 
 @pytest.mark.parametrize("taps", [3, 5])
@@ -69,8 +80,9 @@ def patches(network: LayerNetwork) -> list[tuple[int, int]]:
         (WITHOUT_POOL, [(0, 0), (16, 16), (64, 0), (0, 0)]),
         (PART_OF_A_TILE, [(0, 0), (49, 0), (0, 0), (0, 0)]),
         (WIDE, [(0, 0), (0, 9), (0, 0)]),
+        (POOLED, [(0, 0), (0, 16), (0, 0), (4, 4), (0, 0)]),
     ],
-    ids=["McMahan", "without pool", "part of a tile", "wide"],
+    ids=["McMahan", "without pool", "part of a tile", "wide", "pooled"],
 )
 def test_patches_are_used_where_they_fit_and_save_products(
     network: LayerNetwork, expected: list[tuple[int, int]]
@@ -101,7 +113,9 @@ def torch_gradient(network: LayerNetwork, model: np.ndarray, images: np.ndarray,
 
 
 @pytest.mark.parametrize(
-    "network", [WITHOUT_POOL, PART_OF_A_TILE, WIDE], ids=["without pool", "part of a tile", "wide"]
+    "network",
+    [WITHOUT_POOL, PART_OF_A_TILE, WIDE, POOLED],
+    ids=["without pool", "part of a tile", "wide", "pooled"],
 )
 def test_gradient_equals_pytorch(network: LayerNetwork) -> None:
     draw = np.random.default_rng(0)

@@ -112,16 +112,10 @@ def convolution_backward(
             at = layer.pre_start + layer.stride * (y * layer.pre_row + x * layer.row)
             for number in range(0, layer.row, WIDE):
                 store(work.errors, at + number, wide_load(errors, y * target.row + x * target.pixel + number))
-    up, left = layer.padding - layer.kernel_height + 1, layer.padding - layer.kernel_width + 1
-    corner = layer.pre_start + up * layer.pre_row + left * layer.row
     if layer.back_patches > 0:
-        convolve_patches(
-            layer.kernel_height, work, layer.back_patches, source.width // (PATCH + 1 - layer.kernel_height),
-            work.errors, corner, layer.pre_row, layer.row, layer.sum_step,
-            work.patch_filters[layer.back_patch_start :], layer.patch_step, work.zeros, source.pixel,
-            layer.input_step, work.errors, source.error_start, source.row,
-        )  # fmt: skip
+        convolve_errors(layer, source, work)
         return
+    corner = corner_of_errors(layer)
     whole = layer.outputs == layer.row
     runs, length = (1, layer.kernel_width * layer.row) if whole else (layer.kernel_width, layer.outputs)
     for y in range(source.height):
@@ -133,14 +127,41 @@ def convolution_backward(
 
 
 @compiled
+def corner_of_errors(layer: Any) -> Any:
+    """Return where the errors begin that the first input of a convolution gets its error from."""
+    up, left = layer.padding - layer.kernel_height + 1, layer.padding - layer.kernel_width + 1
+    return layer.pre_start + up * layer.pre_row + left * layer.row
+
+
+@compiled
+def convolve_errors(layer: Any, source: Any, work: WideWorkspace) -> None:
+    """Fill the errors of the inputs of a convolution in patches."""
+    taps, filters = layer.kernel_height, work.patch_filters[layer.back_patch_start :]
+    convolve_patches(
+        taps, work, layer.back_patches, source.width // (PATCH + 1 - taps), work.errors,
+        corner_of_errors(layer), layer.pre_row, layer.row, layer.sum_step, filters, layer.patch_step,
+        work.zeros, source.pixel, layer.input_step, work.errors, source.error_start, source.row,
+    )  # fmt: skip
+
+
+@compiled
 def first_backward(
     layer: Any, source: Any, target: Any, work: WideWorkspace, values: Floats, winners: Places, errors: Floats
-) -> None:
+) -> None:  # fmt: skip
     """Gradient of a convolution of the images with a pool; most of its few terms fit into registers."""
-    height, width, dense = 2 * target.height, 2 * target.width, work.errors[layer.pre_start :]
     add_bias(layer, target, errors, work.gradient[layer.bias_gradient :])
+    spread_errors(layer, source, target, winners, errors, work.errors[layer.pre_start :])
+    dense, height, width = work.errors[layer.pre_start :], 2 * target.height, 2 * target.width
+    add_dense(layer, source, height, width, work, values, dense, layer.pre_row, layer.row)
+
+
+@compiled
+def spread_errors(
+    layer: Any, source: Any, target: Any, winners: Places, errors: Floats, dense: Floats
+) -> None:
+    """Write the errors of a max-pool's outputs to the positions that won, and zero to all others."""
     right, down = layer.stride * source.pixel, layer.stride * source.row
-    row = width * layer.row
+    row = layer.pre_row
     for y in range(target.height):
         for x in range(target.width):
             for channel in range(0, layer.row, WIDE):
@@ -151,7 +172,6 @@ def first_backward(
                 store(dense, at + layer.row, where_equal(winners, won, right, error))
                 store(dense, at + row, where_equal(winners, won, down, error))
                 store(dense, at + row + layer.row, where_equal(winners, won, down + right, error))
-    add_dense(layer, source, height, width, work, values, dense, row, layer.row)
 
 
 @compiled
@@ -212,6 +232,10 @@ def pooled_backward(
         work.gradient[layer.bias_gradient + output] += total
         gradient = work.gradient[layer.gradient_start + output * layer.filter_size :]
         add_scaled(layer, places, amounts, count, inputs, source.row, gradient)
+    if layer.back_patches > 0:
+        spread_errors(layer, source, target, winners, errors, work.errors[layer.pre_start :])
+        convolve_errors(layer, source, work)
+        return
     list_filters(layer, source, target, winners, errors, work)
     windows = target.height * target.width
     found = work.errors[source.error_start - padding :]

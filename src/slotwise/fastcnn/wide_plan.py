@@ -10,9 +10,9 @@ product reads them in order.
 Parameters of convolutions come first and keep the order of the model. The forward pass reads a copy of the
 filters in panels, and the backward pass another, of which the kind depends on the layer:
 
-- without a pool: panels of the filters turned around, because the errors of the inputs are a convolution of
-  the errors of the outputs;
-- with a pool: [filter, row of the kernel, column and channel], because few errors are not zero, and each
+- without a pool, or in patches: panels of the filters turned around, because the errors of the inputs are a
+  convolution of the errors of the outputs;
+- else: [filter, row of the kernel, column and channel], because few errors are not zero, and each
   adds a multiple of one filter to the errors of the inputs.
 
 Convolutions with many positions are computed in patches, see `winograd`, from transformed copies.
@@ -304,8 +304,11 @@ class _Layout:
         terms = filters.transpose(2, 3, 1, 0).reshape(-1, layer.filters)
         operation["weight_start"] = self._copy(_panels(terms))
         operation["bias_start"] = self._copy(_padded(bias, 0, CHANNELS))
+        self._add_patches(operation, source)
         by_filter = layer.pooled and not operation["first"]
-        self.gradient_of.append((self._by_filter if by_filter else self._turned)(operation, filters))
+        if not by_filter or operation["back_patches"]:
+            self._turn(operation, filters)
+        self.gradient_of.append((self._by_filter if by_filter else self._by_term)(operation, filters))
         operation["bias_gradient"] = self.gradients
         if layer.bias:
             self.gradient_of.append(self.gradients + np.arange(layer.filters))
@@ -316,12 +319,11 @@ class _Layout:
             self.winners += windows * row
             self.scratch = max(self.scratch, windows * row)  # the list of all errors
             self.positions = max(self.positions, 4 * windows)
-        self._add_patches(operation, source)
 
     def _add_patches(self, operation: dict[str, int], source: dict[str, int]) -> None:
         """Compute a convolution in patches if that takes clearly fewer products, see `winograd`."""
         channels, row, taps = source["channels"], operation["row"], operation["kernel_height"]
-        operation["pixel"] = source["pixel"]
+        operation |= {"pixel": source["pixel"], "patches": 0, "back_patches": 0}
         square = operation["kernel_width"] == taps and taps in (3, 5)
         if operation["first"] or operation["stride"] > 1 or not square or channels % CHANNELS:
             return
@@ -332,7 +334,8 @@ class _Layout:
         operation["patch_start"] = self.patch_filters
         operation["patch_step"] = step = _odd_lines(channels * row)
         self.patch_filters += PATCH**2 * step * (patches > 0)
-        if not operation["pooled"] and row == operation["outputs"]:
+        # Behind a max-pool few errors are not zero, but with 3 x 3 a quarter of the products is still less.
+        if row == operation["outputs"] and (taps == 3 or not operation["pooled"]):
             operation["back_patches"] = back = _patches(taps, source["height"], source["width"])
             operation["back_patch_start"] = self.patch_filters
             self.patch_filters += PATCH**2 * step * (back > 0)
@@ -348,9 +351,9 @@ class _Layout:
         self.copies_of.append(_padded(numbers.ravel(), 0, CHANNELS))
         return start
 
-    def _turned(self, operation: dict[str, int], numbers: Indices) -> Indices:
-        """Copy filters for the errors of the inputs; return where the gradient of each parameter is."""
-        filters, channels, height, width = numbers.shape
+    def _turn(self, operation: dict[str, int], numbers: Indices) -> None:
+        """Copy filters for the errors of the inputs, and place the errors of all positions."""
+        _, channels, height, width = numbers.shape
         # The errors of the outputs, with zeros around them, and between them if the convolution has a stride.
         stride, border = (1, 0) if operation["first"] else (operation["stride"], max(height, width) - 1)
         if not operation["first"]:
@@ -361,6 +364,10 @@ class _Layout:
         operation["pre_row"] = pre_row = wide * operation["row"]
         operation["pre_start"] = self.errors + border * (pre_row + operation["row"])
         self.errors += round_up(tall * pre_row + POSITIONS * operation["row"], CHANNELS)
+
+    def _by_term(self, operation: dict[str, int], numbers: Indices) -> Indices:
+        """Place the gradient in panels; return where that of each parameter is."""
+        filters, channels, height, width = numbers.shape
         operation["gradient_start"] = self.gradients
         terms = np.arange(operation["terms"] * operation["row"]).reshape(-1, operation["row"])
         order = np.empty_like(terms)
@@ -370,7 +377,7 @@ class _Layout:
         return operation["gradient_start"] + found.transpose(3, 2, 0, 1)
 
     def _by_filter(self, operation: dict[str, int], numbers: Indices) -> Indices:
-        """Copy filters as rows of kernels; return where the gradient of each parameter is."""
+        """Place gradient and filters in rows of kernels; return where the gradient of each parameter is."""
         filters, _, height, _ = numbers.shape
         source = self.maps[operation["source"]]
         rows = _padded(numbers.transpose(0, 2, 3, 1), 3, source["pixel"]).reshape(filters, height, -1)
@@ -379,7 +386,8 @@ class _Layout:
         rows = _padded(rows, 2, WIDE * tile)
         operation["filter_row"] = filter_row = rows.shape[2]
         operation["filter_size"] = size = height * filter_row
-        operation["back_start"] = self._copy(rows.reshape(filters, -1))
+        if not operation["back_patches"]:
+            operation["back_start"] = self._copy(rows.reshape(filters, -1))
         operation["gradient_start"] = self.gradients
         self.gradients += filters * size
         number, channel, y, x = np.indices(numbers.shape, np.int64)
