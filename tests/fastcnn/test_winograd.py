@@ -6,7 +6,7 @@ import pytest
 from slotwise.fastcnn.architecture import Architecture
 from slotwise.fastcnn.kernels import FastCnn
 from slotwise.fastcnn.layers import Convolution, Dense, LayerNetwork, as_layers
-from slotwise.fastcnn.wide_plan import make_wide_plan
+from slotwise.fastcnn.wide_layout import make_wide_plan
 from slotwise.fastcnn.winograd import ADDS_TO_ALL, PATCH, matrices
 
 

@@ -18,7 +18,8 @@ from slotwise.fastcnn import dense_passes, passes, wide_passes
 from slotwise.fastcnn.architecture import LANES, Architecture, Workspace, make_plan, make_workspace
 from slotwise.fastcnn.dense_layout import DenseWorkspace, make_dense_plan, make_dense_workspace
 from slotwise.fastcnn.layers import LayerNetwork, as_architecture, as_layers
-from slotwise.fastcnn.wide_plan import WideWorkspace, make_wide_plan, make_wide_workspace
+from slotwise.fastcnn.wide_layout import make_wide_plan
+from slotwise.fastcnn.wide_plan import WideWorkspace, make_wide_workspace
 
 Floats = NDArray[np.float32]
 Images = NDArray[np.uint8]

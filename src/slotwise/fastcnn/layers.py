@@ -1,7 +1,7 @@
 """LayerNetwork: a network as a list of layers, with the shapes between them (numpy only).
 
 It says more than an `Architecture`: padding, strides, layers without bias, average pools, residual
-connections. `wide_plan` lays it out in memory.
+connections. `wide_layout` lays it out in memory.
 """
 
 from __future__ import annotations

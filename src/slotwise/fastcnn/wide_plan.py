@@ -1,4 +1,4 @@
-"""Layout in memory of a network of wide layers, see `wide_passes`.
+"""Layout in memory of a network of wide layers, made by `wide_layout` and read by `wide_passes`.
 
 A *map* is the output of a layer, or the image: [row, column, channel], its channels padded to whole vectors,
 with a border of zeros as wide as the padding of the convolutions that read it. All maps of one sample lie in
@@ -22,26 +22,19 @@ Weights of dense layers have no copy: they are in panels themselves, and their g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.fastcnn.architecture import Shape, aligned, round_up
-from slotwise.fastcnn.layers import Convolution, Dense, Layer, LayerNetwork, Pool
+from slotwise.fastcnn.architecture import aligned
 from slotwise.fastcnn.vectors import WIDE
-
-Indices = NDArray[np.int64]
 
 BLOCK = 64
 """Samples that go through the network together, at most."""
-MOST_MEMORY = 1 << 30  # bytes of the maps of a block
 CHANNELS = 16  # channels are padded to a multiple of this
 PANEL = 2 * WIDE  # outputs of a panel; the last one may have half of them
 POSITIONS = 8 if WIDE == 16 else 6  # rows of a matrix product that are computed together
-TILES = (10, 6, 5, 3)  # neighbouring vectors of a filter that are summed together
 PATCH = 6  # rows and columns of inputs of a patch
 PATCHES = 16  # patches that are multiplied together
 CONVOLUTION, MEAN_POOL, MAX_POOL, DENSE = range(4)
@@ -115,41 +108,6 @@ class WideWorkspace(NamedTuple):
     gradient: NDArray[np.float32]
 
 
-def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequence[float]) -> WidePlan:
-    """Return the layout of a network; a pixel x of channel c becomes (x / 255 - offset[c]) / scale[c]."""
-    layout = _Layout(network)
-    for number in range(len(network.layers)):
-        layout.add(number)
-    needed = 4 * (BLOCK + POSITIONS) * (layout.values + layout.dense_errors)
-    if needed > MOST_MEMORY:
-        raise ValueError(f"maps of {BLOCK} samples take {needed >> 20:,} MB, more than {MOST_MEMORY >> 20:,}")
-    gradients = layout.gradients
-    parameters = layout.place_dense_parameters()
-    deviations = np.asarray(scale, np.float64)
-    return WidePlan(
-        maps=_records(MAP, layout.maps),
-        operations=_records(OPERATION, layout.operations),
-        gradient_of=_joined(layout.gradient_of),
-        copies_of=_joined(layout.copies_of),
-        factor=(1.0 / (255.0 * deviations)).astype(np.float32),
-        shift=(-np.asarray(offset, np.float64) / deviations).astype(np.float32),
-        keep_scale=(1.0 / (1.0 - network.dropout_rates)).astype(np.float32),
-        parameters=parameters,
-        gradients=layout.gradients,
-        dense_gradient=gradients,
-        # An odd number of cache lines, so that the same place of many samples does not compete for one set.
-        values=_odd_lines(layout.values),
-        dense_errors=_odd_lines(layout.dense_errors),
-        winners=round_up(layout.winners, CHANNELS),
-        errors=layout.errors,
-        scratch=layout.scratch,
-        positions=layout.positions,
-        transposed=layout.transposed,
-        patch_filters=layout.patch_filters,
-        patch_numbers=layout.patch_numbers,
-    )
-
-
 def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
     """Allocate the memory of one call."""
     slack = 16 * PANEL  # tiles may read and write a few positions after the last
@@ -171,247 +129,3 @@ def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
         parameters=aligned(plan.parameters + slack, np.float32),
         gradient=aligned(plan.gradients + slack, np.float32),
     )
-
-
-def _records(names: Sequence[str], rows: list[dict[str, int]]) -> NDArray[np.void]:
-    return np.array([tuple(row.get(n, 0) for n in names) for row in rows], [(n, np.int64) for n in names])
-
-
-def _joined(parts: list[Indices]) -> NDArray[np.int32]:
-    return np.concatenate([np.empty(0, np.int64), *(part.ravel() for part in parts)]).astype(np.int32)
-
-
-def _odd_lines(numbers: int) -> int:
-    lines = round_up(numbers, CHANNELS) // CHANNELS
-    return CHANNELS * (lines + 1 - lines % 2)
-
-
-def _patches(taps: int, height: int, width: int) -> int:
-    """Return the number of patches with so many outputs; 0 if they do not pay."""
-    side = PATCH + 1 - taps
-    if height % side or width % side:
-        return 0
-    patches = height * width // side**2
-    # Tiles have eight rows, of which the last ones may be in vain.
-    products, direct = PATCH**2 * round_up(patches, 8), height * round_up(width, 8) * taps**2
-    return patches if 3 * products <= 2 * direct else 0
-
-
-def _panels(matrix: Indices) -> Indices:
-    """Return [terms, outputs] as panels, the outputs padded with -1 to whole vectors."""
-    padded = _padded(matrix, 1, CHANNELS)
-    width = padded.shape[1]
-    return np.concatenate([padded[:, at : at + PANEL].ravel() for at in range(0, width, PANEL)])
-
-
-def _padded(numbers: Indices, axis: int, multiple: int) -> Indices:
-    more = [(0, 0)] * numbers.ndim
-    more[axis] = (0, -numbers.shape[axis] % multiple)
-    return np.pad(numbers, more, constant_values=-1)
-
-
-class _Layout:
-    """Maps, operations and parameters that have their place already."""
-
-    def __init__(self, network: LayerNetwork) -> None:
-        self.network = network
-        self.maps: list[dict[str, int]] = []
-        self.operations: list[dict[str, int]] = []
-        self.gradient_of: list[Indices] = []
-        self.copies_of: list[Indices] = []
-        self.gradients = self.values = self.dense_errors = self.winners = self.errors = 0
-        self.transposed = self._taken = self._dropped = self.patch_filters = self.patch_numbers = 0
-        self.scratch, self.positions = CHANNELS, 0
-        channels = network.input_shape[0]
-        self._add_map(-1, network.input_shape, channels)  # images are only read number by number
-
-    def _add_map(self, number: int, shape: Shape, pixel: int) -> None:
-        channels, height, width = shape
-        readers = [layer for layer in self.network.layers if layer.source == number]
-        border = max((layer.padding for layer in readers if isinstance(layer, Convolution)), default=0)
-        row = (width + 2 * border) * pixel
-        first, size = self.values, row * (height + 2 * border)
-        found = {"start": first + border * (row + pixel), "row": row, "pixel": pixel, "channels": channels}
-        found |= {"height": height, "width": width, "border": border, "first": first, "size": size}
-        found["inputs"] = prod(shape)
-        # A tile of positions may reach past the end of the last row.
-        self.values += round_up(size + POSITIONS * pixel, CHANNELS)
-        writers = self.network.layers[number : number + 1] if number >= 0 else ()
-        if any(isinstance(layer, Dense) for layer in (*readers, *writers)):
-            if border:
-                raise ValueError("a map that dense layers read must not be padded")
-            found |= {"error_start": self.dense_errors, "batched": 1}
-            self.dense_errors += round_up(size, PANEL)
-        else:  # the errors have the same border
-            found["error_start"] = self.errors + border * (row + pixel)
-            self.errors += round_up(size + POSITIONS * pixel, CHANNELS)
-        self.maps.append(found)
-
-    def _take(self, shape: Shape) -> Indices:
-        """Return the numbers of the next parameters in the model's vector."""
-        numbers = self._taken + np.arange(prod(shape), dtype=np.int64).reshape(shape)
-        self._taken += prod(shape)
-        return numbers
-
-    def add(self, number: int) -> None:
-        """Place a layer and its output."""
-        layer, shape = self.network.layers[number], self.network.shapes[number]
-        self._add_map(number, shape, round_up(shape[0], CHANNELS))
-        operation = {"source": layer.source + 1, "target": number + 1, "rectify": int(layer.rectify)}
-        operation |= {"first": int(layer.source < 0), **self._dropout(layer, shape)}
-        operation |= {"outputs": shape[0], "row": round_up(shape[0], CHANNELS)}
-        self.operations.append(operation)
-        if isinstance(layer, Convolution):
-            self._add_convolution(operation, layer, self.network.source_shape(number))
-        elif isinstance(layer, Dense):
-            self._add_dense(operation, layer, self.network.source_shape(number))
-        elif isinstance(layer, Pool):
-            self._add_pool(operation, layer, shape)
-
-    def _dropout(self, layer: Layer, shape: Shape) -> dict[str, int]:
-        """Return where the factors of a layer's dropout are, and the steps between them; -1 without."""
-        if not layer.dropout:
-            return {"drop_start": -1}
-        channels, height, width = shape
-        start = self._dropped
-        self._dropped += channels if layer.drops_channels else prod(shape)
-        if layer.drops_channels:
-            return {"drop_start": start, "drop_channel": 1}
-        return {"drop_start": start, "drop_channel": height * width, "drop_row": width, "drop_column": 1}
-
-    def _add_pool(self, operation: dict[str, int], layer: Pool, shape: Shape) -> None:
-        (height, width), (down, right) = layer.kernel, layer.stride
-        operation |= {"kind": MEAN_POOL if layer.mean else MAX_POOL, "winner_start": self.winners}
-        operation |= {"kernel_height": height, "kernel_width": width, "stride": down, "run_step": right}
-        self.winners += 0 if layer.mean else prod(shape[1:]) * operation["row"]
-
-    def _add_convolution(self, operation: dict[str, int], layer: Convolution, shape: Shape) -> None:
-        source = self.maps[operation["source"]]
-        channels, pixel = source["channels"], source["pixel"]
-        (kernel_height, kernel_width), row = layer.kernel, operation["row"]
-        map_height, map_width = layer.map_shape(shape)
-        whole = channels == pixel  # then a row of the kernel is one run of neighbouring numbers
-        operation |= {
-            "kind": CONVOLUTION, "kernel_height": kernel_height, "kernel_width": kernel_width,
-            "stride": layer.stride, "padding": layer.padding, "pooled": int(layer.pooled),
-            "map_height": map_height, "map_width": map_width,
-            "terms": kernel_height * kernel_width * channels, "runs": 1 if whole else kernel_width,
-            "run_length": kernel_width * channels if whole else channels, "run_step": pixel,
-            "has_bias": int(layer.bias), "winner_start": self.winners,
-        }  # fmt: skip
-        filters = self._take((layer.filters, channels, kernel_height, kernel_width))
-        bias = self._take((layer.filters,)) if layer.bias else np.full(layer.filters, -1)
-        terms = filters.transpose(2, 3, 1, 0).reshape(-1, layer.filters)
-        operation["weight_start"] = self._copy(_panels(terms))
-        operation["bias_start"] = self._copy(_padded(bias, 0, CHANNELS))
-        self._add_patches(operation, source)
-        by_filter = layer.pooled and not operation["first"]
-        if not by_filter or operation["back_patches"]:
-            self._turn(operation, filters)
-        self.gradient_of.append((self._by_filter if by_filter else self._by_term)(operation, filters))
-        operation["bias_gradient"] = self.gradients
-        if layer.bias:
-            self.gradient_of.append(self.gradients + np.arange(layer.filters))
-        self.gradients += row
-        self.scratch = max(self.scratch, 2 * (map_width + WIDE) * row)  # rows of outputs before the pool
-        if layer.pooled:
-            windows = (map_height // 2) * (map_width // 2)
-            self.winners += windows * row
-            self.scratch = max(self.scratch, windows * row)  # the list of all errors
-            self.positions = max(self.positions, 4 * windows)
-
-    def _add_patches(self, operation: dict[str, int], source: dict[str, int]) -> None:
-        """Compute a convolution in patches if that takes clearly fewer products, see `winograd`."""
-        channels, row, taps = source["channels"], operation["row"], operation["kernel_height"]
-        operation |= {"pixel": source["pixel"], "patches": 0, "back_patches": 0}
-        square = operation["kernel_width"] == taps and taps in (3, 5)
-        if operation["first"] or operation["stride"] > 1 or not square or channels % CHANNELS:
-            return
-        height, width = operation["map_height"], operation["map_width"]
-        if operation["pooled"]:
-            height, width = 2 * (height // 2), 2 * (width // 2)
-        operation["patches"] = patches = _patches(taps, height, width)
-        operation["patch_start"] = self.patch_filters
-        operation["patch_step"] = step = _odd_lines(channels * row)
-        self.patch_filters += PATCH**2 * step * (patches > 0)
-        # Behind a max-pool few errors are not zero, but with 3 x 3 a quarter of the products is still less.
-        if row == operation["outputs"] and (taps == 3 or not operation["pooled"]):
-            operation["back_patches"] = back = _patches(taps, source["height"], source["width"])
-            operation["back_patch_start"] = self.patch_filters
-            self.patch_filters += PATCH**2 * step * (back > 0)
-        numbers = [_odd_lines(PATCHES * channels), _odd_lines(PATCHES * row)]
-        operation["input_step"], operation["sum_step"] = numbers
-        # A tile reads and writes a few patches after the last.
-        self.patch_numbers = max(self.patch_numbers, PATCH**2 * max(numbers) + POSITIONS * max(channels, row))
-        self.scratch = max(self.scratch, height * (operation["map_width"] + WIDE) * row * (patches > 0))
-
-    def _copy(self, numbers: Indices) -> int:
-        """Append numbers of parameters to the copies; return their start."""
-        start = sum(part.size for part in self.copies_of)
-        self.copies_of.append(_padded(numbers.ravel(), 0, CHANNELS))
-        return start
-
-    def _turn(self, operation: dict[str, int], numbers: Indices) -> None:
-        """Copy filters for the errors of the inputs, and place the errors of all positions."""
-        _, channels, height, width = numbers.shape
-        # The errors of the outputs, with zeros around them, and between them if the convolution has a stride.
-        stride, border = (1, 0) if operation["first"] else (operation["stride"], max(height, width) - 1)
-        if not operation["first"]:
-            turned = numbers[:, :, ::-1, ::-1].transpose(2, 3, 0, 1).reshape(-1, channels)
-            operation["back_start"] = self._copy(_panels(turned))
-        tall = stride * (operation["map_height"] - 1) + 1 + 2 * border + stride
-        wide = stride * (operation["map_width"] - 1) + 1 + 2 * border + stride
-        operation["pre_row"] = pre_row = wide * operation["row"]
-        operation["pre_start"] = self.errors + border * (pre_row + operation["row"])
-        self.errors += round_up(tall * pre_row + POSITIONS * operation["row"], CHANNELS)
-
-    def _by_term(self, operation: dict[str, int], numbers: Indices) -> Indices:
-        """Place the gradient in panels; return where that of each parameter is."""
-        filters, channels, height, width = numbers.shape
-        operation["gradient_start"] = self.gradients
-        terms = np.arange(operation["terms"] * operation["row"]).reshape(-1, operation["row"])
-        order = np.empty_like(terms)
-        order.ravel()[_panels(terms)] = terms.ravel()
-        self.gradients += terms.size
-        found = order[:, :filters].reshape(height, width, channels, filters)
-        return operation["gradient_start"] + found.transpose(3, 2, 0, 1)
-
-    def _by_filter(self, operation: dict[str, int], numbers: Indices) -> Indices:
-        """Place gradient and filters in rows of kernels; return where the gradient of each parameter is."""
-        filters, _, height, _ = numbers.shape
-        source = self.maps[operation["source"]]
-        rows = _padded(numbers.transpose(0, 2, 3, 1), 3, source["pixel"]).reshape(filters, height, -1)
-        vectors = -(-rows.shape[2] // WIDE)
-        operation["tile"] = tile = min(TILES, key=lambda size: round_up(vectors, size))
-        rows = _padded(rows, 2, WIDE * tile)
-        operation["filter_row"] = filter_row = rows.shape[2]
-        operation["filter_size"] = size = height * filter_row
-        if not operation["back_patches"]:
-            operation["back_start"] = self._copy(rows.reshape(filters, -1))
-        operation["gradient_start"] = self.gradients
-        self.gradients += filters * size
-        number, channel, y, x = np.indices(numbers.shape, np.int64)
-        found = number * size + y * filter_row + x * source["pixel"] + channel
-        return np.asarray(operation["gradient_start"] + found, np.int64)
-
-    def _add_dense(self, operation: dict[str, int], layer: Dense, shape: Shape) -> None:
-        terms = self.maps[operation["source"]]["size"]
-        operation |= {"kind": DENSE, "terms": terms, "runs": 1, "run_length": terms, "kernel_height": 1}
-        operation |= {"has_bias": int(layer.bias), "model_start": self._taken}
-        self._take((layer.units, prod(shape)))
-        if layer.bias:
-            self._take((layer.units,))
-        if not operation["first"]:
-            self.transposed = max(self.transposed, terms * operation["row"])
-
-    def place_dense_parameters(self) -> int:
-        """Place the parameters of the dense layers after all others; return the number of parameters."""
-        dense = [operation for operation in self.operations if operation["kind"] == DENSE]
-        placed = dense[0]["model_start"]
-        for operation in dense:
-            size = operation["terms"] * operation["row"]
-            operation |= {"weight_start": placed, "bias_start": placed + size}
-            operation |= {"gradient_start": self.gradients, "bias_gradient": self.gradients + size}
-            placed += size + operation["row"]
-            self.gradients += size + operation["row"]
-        return placed
