@@ -186,7 +186,7 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
 
     @property
     def task(self) -> Task:
-        """What is learned in this episode."""
+        """The task of this episode."""
         return self._task
 
     @property

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?")
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """What a device says about itself; what it does not say, or not as a number, is 0 or empty.
+    """Report of a device about itself; what it does not say, or not as a number, is 0 or empty.
 
     Attributes:
         slotwise: Version of its slotwise or other program.
