@@ -15,10 +15,11 @@ from matplotlib.ticker import LogLocator
 from slotwise.base.files import write_atomically
 from slotwise.paper.histories import TrainedCurve
 from slotwise.paper.tuned import DEADLINE, GUESS_WITHOUT_STALENESS, PILOT_DEADLINE, step_size
-from slotwise.paper.tuned_results import TunedMethod, by_group_size, number, sine, with_pilots
+from slotwise.paper.tuned_results import TunedMethod, by_group_size, sine, with_pilots
 from slotwise.paper.tuned_rules import case_of
 from slotwise.report.colours import BLACK, PINK, SCHEDULE_COLOURS, Colour, size_colour
 from slotwise.report.figure_style import COLUMN, StyledFigure, figure_file, using_style
+from slotwise.report.number_text import loss_text
 
 PANEL_WIDTH, PANEL_HEIGHT, WIDTH = 3.3, 2.9, 5.2  # inches; WIDTH of a single panel
 TOP = 3.0  # of loss axes: above, a run is no better than guessing
@@ -130,7 +131,7 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
     dots = axes.scatter(
         places, ages, c=losses, norm="log", cmap="viridis_r", s=29 * width, edgecolors=lines, lw=1.8
     )
-    texts = [number(case.loss) + "*" * case.is_judged for _, case in known]
+    texts = [loss_text(case.loss, ".2g") + "*" * case.is_judged for _, case in known]
     for place, age, text in zip(places, ages, texts, strict=True):
         axes.annotate(
             text,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
 
 from slotwise.paper.tuned import DEADLINE, TUNING_SEED
 from slotwise.paper.tuned_advice import SCHEDULE_ORDER
@@ -29,9 +31,28 @@ def judged_lines(methods: Sequence[TunedMethod]) -> Iterator[str]:
         compared = {name: known[name] for name in SCHEDULE_ORDER if name in known}
         others = [one.schedule for one in own if one.schedule in SCHEDULE_COLOURS and not one.judged]
         if len(compared) > 1:
-            yield _winner(size, compared) + (f" Not judged yet: {listed(others)}." if others else "")
+            yield _winner(size, compared)
+            yield " ".join([*_cautions(own), *([f"Not judged yet: {listed(others)}."] if others else [])])
         elif "sync" in compared:
             yield from _beside_untuned(compared["sync"])
+
+
+def _cautions(own: Sequence[TunedMethod]) -> Iterator[str]:
+    """Yield the test accuracies, and which methods did no better with their tuned steps than untuned."""
+    judged = [one for one in own if one.judged and one.schedule in SCHEDULE_COLOURS]
+    found = {one.schedule: [100 * curve.final_accuracy for curve in one.judged] for one in judged}
+    texts = (f"{name} {min(seeds):.1f} to {max(seeds):.1f} %" for name, seeds in found.items())
+    ranges = sorted((min(seeds), max(seeds)) for seeds in found.values())
+    overlap = any(low <= high for (_, high), (low, _) in pairwise(ranges))
+    yield f"Test accuracy: {', '.join(texts)}{', which the seeds do not separate' if overlap else ''}."
+    for one in judged:
+        untuned = at_paper_step(one.schedule, one.method.group_size, DEADLINE)
+        loss = fmean(curve.final_loss for curve in one.judged)
+        if untuned is not None and untuned.mean < loss:
+            yield (
+                f"{one.schedule} is no better with {step_text(one.power)}, which one tuning seed chose, than "
+                f"with the paper's {PAPER_STEP:g}: {untuned.text()}."
+            )
 
 
 def tuning_so_far(methods: Sequence[TunedMethod]) -> Iterator[str]:
