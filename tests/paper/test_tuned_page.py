@@ -142,8 +142,8 @@ def test_judged_sync_is_set_beside_idfl_with_the_step_of_the_paper(tmp_path: Pat
             histories.add(trial, saved(trial))  # type: ignore[arg-type]
     trained(tmp_path, 1)
     text = page_text(tuned_methods(Histories(tmp_path), METHODS_OF_TEN), {})
-    assert "S=10, tuning synchronous FL does not close the gap to intentional delay.**" in text
-    assert "Sync with its best step ends at 0.31 (0.3 to 0.32), judged on three seeds." in text
+    assert "S=10, tuning synchronous FL does not close the gap to intentional delay:**" in text
+    assert "sync with its best step ends at 0.31 (0.3 to 0.32), judged on three seeds." in text
     assert "it ends at 0.0363 (0.0279 to 0.0434) with the same seeds." in text
     assert rows(text, "When waiting beats sending")[2][-1] == "pilots"
 

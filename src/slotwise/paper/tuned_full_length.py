@@ -125,13 +125,13 @@ def _beside_untuned(sync: Case) -> Iterator[str]:
         below = [other < loss for other, loss in zip(untuned.losses, sync.seeds, strict=True)]
         begin = (
             f"**At full length, S={sync.size}, tuning synchronous FL does not close the gap to intentional "
-            "delay.** "
+            "delay:** "
             if all(below)
-            else ""
+            else f"At full length, S={sync.size}: "
         )
-        end = "" if begin else " This decides nothing: idfl may gain by tuning, too."
+        end = "" if all(below) else " This decides nothing: idfl may gain by tuning, too."
         yield (
-            f"{begin}Sync with its best step ends at {number(sync.loss)} ({number(min(sync.seeds))} to "
+            f"{begin}sync with its best step ends at {number(sync.loss)} ({number(min(sync.seeds))} to "
             f"{number(max(sync.seeds))}), judged on three seeds. Tuned idfl is not judged yet; with the "
             f"paper's step, not tuned, it ends at {untuned.text()} with the same seeds.{end}"
         )
