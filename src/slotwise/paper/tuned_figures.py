@@ -9,6 +9,7 @@ from statistics import fmean
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
@@ -127,10 +128,13 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
     places = [sizes.index(case.size) for _, case in known]
     ages = [case.staleness + 1 for _, case in known]
     losses = [case.loss for _, case in known]
-    lines = [_colour(one).light for one, _ in known]
-    dots = axes.scatter(
-        places, ages, c=losses, norm="log", cmap="viridis_r", s=29 * width, edgecolors=lines, lw=1.8
-    )
+    norm = LogNorm(min(losses), max(losses))
+    for place, age, loss, (one, _) in zip(places, ages, losses, known, strict=True):
+        look = _colour(one)
+        dots = axes.scatter(
+            [place], [age], c=[loss], norm=norm, cmap="viridis_r", s=29 * width,
+            marker=look.marker, edgecolors=look.light, lw=1.8,
+        )  # fmt: skip
     texts = [loss_text(case.loss, ".2g") + "*" * case.is_judged for _, case in known]
     for place, age, text in zip(places, ages, texts, strict=True):
         axes.annotate(
@@ -146,7 +150,7 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
     axes.set(ylim=(0.6, 220), xlim=(-0.5, len(sizes) - 0.1))
     axes.yaxis.set_major_formatter("{x:g}")
     handles = [
-        Line2D([], [], ls="", marker="o", mfc="white", mec=look.light, mew=1.8, label=name)
+        Line2D([], [], ls="", marker=look.marker, mfc="white", mec=look.light, mew=1.8, label=name)
         for name, look in SCHEDULE_COLOURS.items()
     ]
     axes.legend(handles=handles, frameon=False, fontsize="small")
@@ -160,32 +164,34 @@ def _judged(methods: Sequence[TunedMethod]) -> StyledFigure | None:
     judged = [one for one in methods if one.judged and one.schedule in SCHEDULE_COLOURS]
     if len(judged) < 2:
         return None
-    figure, (losses, accuracies) = _figure(2)
-    for schedule in SCHEDULE_COLOURS:
+    figure, panels = _figure(2)
+    sizes = sorted({one.method.group_size for one in judged})
+    for shift, schedule in zip((-0.12, 0, 0.12), SCHEDULE_COLOURS, strict=True):  # beside each other
         own = [one for one in judged if one.schedule == schedule]
-        _draw_band(losses, own, lambda curve: curve.final_loss)
-        _draw_band(accuracies, own, lambda curve: 100 * curve.final_accuracy)
-    losses.set(xlabel="group size S", ylabel="training loss", title="(a)")
-    accuracies.set(xlabel="group size S", ylabel="test accuracy (%)", title="(b)")
-    _log_axes(losses)
-    accuracies.set_xscale("log")
-    accuracies.xaxis.set_major_formatter("{x:g}")
-    losses.legend(frameon=False)
+        places = [sizes.index(one.method.group_size) + shift for one in own]
+        _draw_band(panels[0], own, places, lambda curve: curve.final_loss)
+        _draw_band(panels[1], own, places, lambda curve: 100 * curve.final_accuracy)
+    panels[0].set(ylabel="training loss", title="(a)")
+    panels[1].set(ylabel="test accuracy (%)", title="(b)")
+    _log_axes(panels[0])
+    for axes in panels:
+        axes.set(xscale="linear", xlabel="group size S", xlim=(-0.5, len(sizes) - 0.5))
+        axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    panels[0].legend(frameon=False)
     return figure
 
 
-def _draw_band(axes: Axes, own: Sequence[TunedMethod], statistic: Statistic) -> None:
+def _draw_band(axes: Axes, own: Sequence[TunedMethod], places: Sequence[float], statistic: Statistic) -> None:
     """Draw the mean over the judging seeds, and bars from the lowest to the highest."""
     if not own:
         return
-    look, sizes = _colour(own[0]), [one.method.group_size for one in own]
+    look = _colour(own[0])
     values = [[statistic(curve) for curve in one.judged] for one in own]
     means = [fmean(seeds) for seeds in values]
     below = [mean - min(seeds) for mean, seeds in zip(means, values, strict=True)]
     above = [max(seeds) - mean for mean, seeds in zip(means, values, strict=True)]
-    axes.errorbar(
-        sizes, means, [below, above], color=look.light, marker=look.marker, capsize=3, label=own[0].schedule
-    )
+    style = {"color": look.light, "marker": look.marker, "capsize": 3, "ls": ""}
+    axes.errorbar(places, means, [below, above], label=own[0].schedule, **style)
 
 
 def _log_axes(axes: Axes) -> None:
@@ -210,8 +216,10 @@ def _figure(
     figure = StyledFigure(
         figsize=(width * min(panels, 3), PANEL_HEIGHT * -(-panels // 3) + 0.5), layout="constrained"
     )
-    grid = figure.subplots(-(-panels // 3), min(panels, 3), squeeze=False, sharey=share)
+    grid = figure.subplots(-(-panels // 3), min(panels, 3), squeeze=False, sharex=share, sharey=share)
     axes = list(grid.flat)
+    for one in axes:
+        one.tick_params(labelbottom=True)  # of shared axes, too
     for empty in axes[panels:]:
         empty.set_visible(False)
     return figure, axes[:panels]
