@@ -190,8 +190,16 @@ def _draw_band(axes: Axes, own: Sequence[TunedMethod], places: Sequence[float], 
     means = [fmean(seeds) for seeds in values]
     below = [mean - min(seeds) for mean, seeds in zip(means, values, strict=True)]
     above = [max(seeds) - mean for mean, seeds in zip(means, values, strict=True)]
-    style = {"color": look.light, "marker": look.marker, "capsize": 3, "ls": ""}
-    axes.errorbar(places, means, [below, above], label=own[0].schedule, **style)
+    axes.errorbar(
+        places,
+        means,
+        [below, above],
+        ls="",
+        color=look.light,
+        marker=look.marker,
+        capsize=3,
+        label=own[0].schedule,
+    )
 
 
 def _log_axes(axes: Axes) -> None:
