@@ -125,21 +125,23 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
         return None
     figure, (axes,) = _figure(1, width=width)
     sizes = sorted({case.size for _, case in known})
-    places = [sizes.index(case.size) for _, case in known]
-    ages = [case.staleness + 1 for _, case in known]
-    losses = [case.loss for _, case in known]
-    norm = LogNorm(min(losses), max(losses))
-    for place, age, loss, (one, _) in zip(places, ages, losses, known, strict=True):
-        look = _colour(one)
-        dots = axes.scatter(
-            [place], [age], c=[loss], norm=norm, cmap="viridis_r", s=29 * width,
-            marker=look.marker, edgecolors=look.light, lw=1.8,
-        )  # fmt: skip
-    texts = [loss_text(case.loss, ".2g") + "*" * case.is_judged for _, case in known]
-    for place, age, text in zip(places, ages, texts, strict=True):
+    norm = LogNorm()
+    norm.autoscale(np.ma.masked_invalid([case.loss for _, case in known]))
+    for one, case in known:
+        look, place = _colour(one), (sizes.index(case.size), case.staleness + 1)
+        axes.scatter(
+            *place,
+            c=[case.loss],
+            norm=norm,
+            cmap="viridis_r",
+            s=29 * width,
+            marker=look.marker,
+            edgecolors=look.light,
+            lw=1.8,
+        )
         axes.annotate(
-            text,
-            (place, age),
+            loss_text(case.loss, ".2g") + "*" * case.is_judged,
+            place,
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
@@ -154,7 +156,9 @@ def _map(methods: Sequence[TunedMethod], width: float = WIDTH) -> StyledFigure |
         for name, look in SCHEDULE_COLOURS.items()
     ]
     axes.legend(handles=handles, frameon=False, fontsize="small")
-    bar = figure.colorbar(dots, label="final training loss", format="{x:g}", ticks=LogLocator(subs=(1, 2, 5)))
+    bar = figure.colorbar(
+        axes.collections[0], label="final training loss", format="{x:g}", ticks=LogLocator(subs=(1, 2, 5))
+    )
     bar.minorticks_off()
     return figure
 
