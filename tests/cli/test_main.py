@@ -1,9 +1,12 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import pytest
+
+from slotwise.cli.app import COMMANDS, build_app
 
 HEAVY = ("numba", "matplotlib", "plotly", "torch", "cyclopts", "rich", "pooch")
 
@@ -41,6 +44,20 @@ def test_help_is_printed_and_is_no_mistake(slotwise, arguments: list[str]) -> No
     if "plan" not in arguments:
         assert "plan" in out
         assert "timeline" in out
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Yield every command, and those of radio, data and others that have some of their own."""
+    for name in COMMANDS:
+        command = build_app(name)[name]
+        inner = [one for one in command if not one.startswith("-")]
+        yield from [(name, one) for one in inner] or [(name,)]
+
+
+@pytest.mark.parametrize("command", list(commands()), ids=" ".join)
+def test_help_texts_are_english(slotwise, command: tuple[str, ...]) -> None:
+    _, out, _ = slotwise(*command, "--help")
+    assert not re.search(r"Annotated|Range\(|least=|LARGEST|<class", " ".join(out.split()))
 
 
 @pytest.mark.parametrize("command", ["plan --devices 5040 --json", "plan --devices 5040", "train --help"])

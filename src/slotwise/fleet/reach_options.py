@@ -28,7 +28,7 @@ class PeriodicWindows(Value):
     Attributes:
         window_period: Slots from one window of a device to its next one, if devices can send and receive only
             in windows.
-        window_length: Annotated[int, Range(least=1, most=LARGEST)] of a window.
+        window_length: Slots of a window.
         window_stagger: Slots from the opening of a device's window to that of the next device. The first one
             opens in slot 0.
         window_offsets: Slots in which the first windows of devices 1 to N open, one by one.
