@@ -100,6 +100,7 @@ REFUSED = [
     ("explore a b", "b"),
     ("radio show --group-size 2", "--group-size"),
     ("radio export", "--out"),
+    ("radio export --devices 2 --deadline 5 --out own.toml", "must be a file name that ends in .csv"),
     ("radio export --out x.csv --devices 1000000", "--deadline"),
     ("show OUT", "no such file or folder"),
     (f"show OUT {POWERS} --power-idle nan", "--power-idle"),

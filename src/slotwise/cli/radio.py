@@ -84,6 +84,8 @@ def export(
     bits: Annotated[bool, output("Write the bits of a slot instead of the SNR in dB.")] = False,
 ) -> None:
     """Write the channels of a radio model until the deadline as a trace, which --radio-trace reads."""
+    if out.suffix.lower() != ".csv":
+        raise InputError("out", out, "a file name that ends in .csv")
     check_writable(out)
     config = _config(options)
     blocks = -(-config.deadline // config.radio().channel.coherence_slots)
