@@ -175,7 +175,8 @@ class BrokerOptions:
 
 def parse_address(address: str) -> Broker:
     """Return the broker at ``mqtt://host[:port]`` or ``mqtts://host[:port]``."""
-    refused = InputError("broker", address, "mqtt://HOST[:PORT] or mqtts://HOST[:PORT]")
+    allowed = "mqtt://HOST[:PORT], mqtts://HOST[:PORT] or, with credentials, udp://HOST[:PORT]"
+    refused = InputError("broker", address, allowed)
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
