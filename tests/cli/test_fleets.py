@@ -176,6 +176,13 @@ def test_a_row_of_a_file_of_windows_that_is_wrong_is_named(slotwise: Call, tmp_p
     assert (code, err) == (2, f"slotwise: {path}, row 2, column closes: 9: must be after opens, 9\n")
 
 
+def test_a_row_of_a_frame_that_is_wrong_is_named(slotwise: Call, tmp_path: Path) -> None:
+    path = table(tmp_path / "frame.csv", "slot,device\n3,1\n9,2\n")
+    code, _, err = slotwise("timeline", "--frame-file", path, "--frame-slots", 7)
+    refused = f"slotwise: {path}, row 3, column slot: 9: must be below 7, the slots of a frame\n"
+    assert (code, err) == (2, refused)
+
+
 def test_a_run_with_windows_is_planned_and_trained_twice_to_the_same_bits(
     slotwise: Call, tmp_path: Path
 ) -> None:

@@ -63,12 +63,17 @@ class FrameFile(Shorthand):
         """Return the options that say the same."""
         return [name for name in declared(OwnedSlots) if name != "frame_slots"]
 
-    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+    def stands_for(self, known: ChainMap[str, Any]) -> dict[str, Any]:
         """Return what the file says, so that nothing depends on it any more."""
         table = read_table(Path(self.frame_file), FRAME_COLUMNS, required=FRAME_COLUMNS)
         if not table.rows:
             raise UserError(f"{self.frame_file}: no slots: must have a row for each")
-        rows = ((table.whole(row, "slot", 0), table.whole(row, "device", 1)) for row in table.rows)
+        frame, rows = known.get("frame_slots"), []
+        for row in table.rows:
+            slot, device = table.whole(row, "slot", 0), table.whole(row, "device", 1)
+            if isinstance(frame, int) and slot >= frame:
+                raise table.wrong(row, "slot", f"below {frame}, the slots of a frame")
+            rows.append((slot, device))
         return {"owned_slots": tuple(rows)}
 
 
