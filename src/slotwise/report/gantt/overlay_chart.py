@@ -56,6 +56,7 @@ def overlay_chart(
     """
     from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
     from matplotlib.patches import Patch  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     first, end = window
     if not 0 <= first < end <= first + MOST_SLOTS:
@@ -76,6 +77,8 @@ def overlay_chart(
     legend += [Patch(color=colour, label=name) for name, colour in COLOURS.items() if name in shown]
     axes.legend(handles=legend, loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=6, frameon=False)
     axes.set(xlim=(first, end), ylim=(devices + 0.7, 0.3), xlabel="slot", ylabel="device")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
