@@ -33,6 +33,18 @@ def test_the_title_has_one_line_if_it_fits() -> None:
     assert broken.axes[0].title.get_window_extent().width < broken.bbox.width
 
 
+def test_titles_break_after_commas_and_no_samples_are_no_colour_of_the_bar() -> None:
+    title = "MNIST, dirichlet-per-class (concentration 0.5, min samples 10, self balancing off), 40 devices"
+    figure = partition_figure(LabelCounts(np.array([[900, 0], [1, 3300]]), 4201, 4201, title))
+    sizes, _, bar = figure.axes
+    lines = sizes.get_title().split("\n")
+    assert " ".join(lines) == title
+    assert all(line.endswith(",") for line in lines[:-1])
+    assert sizes.get_yticks()[-1] == sizes.get_ylim()[1] >= 3300
+    assert (bar.get_ylim(), bar.get_yticks()[0]) == ((1, 3300), 1)
+    assert partition_figure(made([[1, 0], [0, 1]])).axes[1].get_yticks().tolist() == [1]
+
+
 def test_text_has_numbers_if_they_fit_and_shades_otherwise() -> None:
     text = partition_text(made([[1200, 0], [3, 40]]), width=60)
     assert text.splitlines() == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ MOST_LABELS_NUMBERED = 20
 MOST_TICKS = 10
 SIZES_HEIGHT, LABEL_HEIGHT, MARGINS = 0.8, 0.19, 0.75  # inches
 SHADES = "·░▒▓█"  # the first for none
+UNBROKEN = "\N{NO-BREAK SPACE}"
 BARS = "▁▂▃▄▅▆▇█"
 TITLE_SHARE = 0.94  # of the width of the figure
 COLOURS = "Blues"
@@ -50,7 +52,10 @@ def partition_figure(counts: LabelCounts, options: FigureOptions = USUAL, ax: Ax
         figure = StyledFigure(figsize=(width, sum(heights) + MARGINS), layout="constrained")
         cells = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
         title = counts.title if unequal else f"{counts.title}, {sizes[0]:,} samples each"
-        break_title(cells[0].set_title(title), TITLE_SHARE * figure.bbox.width)
+        # Lines end after commas: other spaces do not break.
+        written = cells[0].set_title(re.sub("(?<!,) ", UNBROKEN, title))
+        break_title(written, TITLE_SHARE * figure.bbox.width)
+        written.set_text(written.get_text().replace(UNBROKEN, " "))
         for axes in cells[:-1]:
             _draw_sizes(axes, sizes)
         _draw_map(cells[-1], counts)
@@ -62,8 +67,9 @@ def _draw_sizes(axes: Axes, sizes: NDArray[np.int64]) -> None:
 
     axes.bar(np.arange(1, len(sizes) + 1), sizes, width=0.8 if len(sizes) <= 60 else 1.0, color="#4a6fa5")
     axes.set_ylabel("samples")
-    axes.set_ylim(0, 1.1 * sizes.max())
-    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+    ticks = MaxNLocator(3, integer=True).tick_values(0, sizes.max())
+    axes.set_yticks(ticks)
+    axes.set_ylim(0, ticks[-1])
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(bottom=False)
@@ -85,8 +91,9 @@ def _draw_map(axes: Axes, counts: LabelCounts) -> None:
         axes.set_yticks(range(labels))
     bar = axes.figure.colorbar(drawn, ax=axes, pad=0.01, aspect=30)
     bar.set_label("samples")
-    bar.ax.set_ylim(0, most)
-    bar.ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    ticks = np.asarray(MaxNLocator(4, integer=True).tick_values(0, most))
+    bar.ax.set_ylim(min(1, most - 1), most)  # none is white, and no colour of the bar
+    bar.set_ticks([1, *ticks[(ticks > 1) & (ticks <= most)]])
     bar.ax.yaxis.set_major_formatter("{x:,.0f}")
     if devices <= MOST_NUMBERED and labels <= MOST_LABELS_NUMBERED:
         _write_numbers(axes, counts.counts)
