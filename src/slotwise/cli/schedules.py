@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console
 
-from slotwise.base.errors import InputError
+from slotwise.base.errors import InputError, UserError
 from slotwise.cli.flags import (
     PANELS,
     AsJson,
@@ -118,7 +118,9 @@ def plan(
     refuse_agents(policy)
     refuse_idle_seed(options, config)
     if compare_access:
-        refuse_with("compare_access", {"usage": usage})
+        refuse_with("compare_access", {"usage": usage, "sub_channels": config.channel.sub_channels > 1})
+        if config.make_fleet().windows is not None:
+            raise UserError("--compare-access cannot be combined with windows or owned slots of devices")
         sizes = group_size or [min(Setting().channel.group_size, config.channel.devices)]
         _show_access(
             compare(config, group_sizes=sizes, powers=powers), assumed_bits(options, config), as_json
