@@ -256,12 +256,21 @@ QUICK_SEEDS = (1, 2, 0)
 """The published seeds, in the order in which they are trained again; 0 was published with earlier kernels."""
 
 
+def known_names(experiments: Iterable[Experiment]) -> dict[str, None]:
+    """Return what experiments can be named by: all, their studies, and their own names."""
+    return dict.fromkeys(["all", *(name for e in experiments for name in (e.study, e.name))])
+
+
 def selected(experiments: Iterable[Experiment], names: Iterable[str]) -> tuple[Experiment, ...]:
     """Return the experiments named by their own name, by their study or by ``all``; else an InputError."""
     wanted, offered = set(names), tuple(experiments)
-    known = dict.fromkeys(["all", *(name for e in offered for name in (e.study, e.name))])
+    known, studies = known_names(offered), dict.fromkeys(e.study for e in offered)
     for name in sorted(wanted - known.keys()):
-        offers = f": {', '.join(known)}" if len(known) <= MOST_LISTED else nearest_names(name, known)
+        offers = nearest_names(name, known)
+        if "?" not in offers:
+            offers = f"; the studies are {', '.join(studies)}"
+        if len(known) <= MOST_LISTED:
+            offers = f": {', '.join(known)}"
         raise InputError("experiments", name, f"all, a study or an experiment{offers}")
     return tuple(e for e in offered if wanted & {"all", e.name, e.study})
 

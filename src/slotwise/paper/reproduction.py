@@ -20,7 +20,15 @@ from slotwise.batch.job import Failure, Run, distinct
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
 from slotwise.batch.specification import MOST_SEEDS
 from slotwise.options.checks import LARGEST, whole
-from slotwise.paper.experiments import PAPER, QUICK, QUICK_SEEDS, Experiment, all_runs, selected
+from slotwise.paper.experiments import (
+    PAPER,
+    QUICK,
+    QUICK_SEEDS,
+    Experiment,
+    all_runs,
+    known_names,
+    selected,
+)
 from slotwise.runs.device_data import refuse_mixed_data
 from slotwise.schedule.costs import Powers
 
@@ -169,6 +177,8 @@ def reproduce(
     require("numba", "matplotlib", "plotly")  # for trainings, figures and the page
     whole("seeds", seeds, largest=len(QUICK_SEEDS) if quick else MOST_SEEDS)
     executor = ProcessExecutor(workers)
+    if quick:
+        _refuse_full_length(experiments)
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:
         chosen = _with_deadline(chosen, deadline, LONGEST_BEGINNING if quick else LARGEST)
@@ -194,6 +204,15 @@ def reproduce(
         report = write_report(folder.path, manifest, failures, figure_files=not stopped, powers=powers)
     skipped = tuple(run for run in runs if run not in trainable)
     return Reproduction(folder.path, report, failures, skipped, stopped)
+
+
+def _refuse_full_length(experiments: Sequence[str]) -> None:
+    """Raise an InputError for an experiment that a quick look does not have."""
+    short = known_names(QUICK)
+    for name in experiments:
+        if name in known_names(PAPER) and name not in short:
+            allowed = f"omitted with --quick, which has {', '.join(short)} only"
+            raise InputError("experiments", name, allowed)
 
 
 def _with_deadline(experiments: Iterable[Experiment], deadline: int, longest: int) -> tuple[Experiment, ...]:
