@@ -26,6 +26,10 @@ REFUSED = [
     ("plan --devices 100 extra", "extra"),
     ("plan --deadline 51", "--deadline 51: must be at least 52, the slots of the shortest first round"),
     ("plan --samples-per-slot 6.4 --compute-slots 50", "--samples-per-slot"),
+    (
+        "train --out OUT --group-rule shrink-when-stalled --group-size 10@0,5@200",
+        "--group-rule shrink-when-stalled: must be fixed if --group-size has changes",
+    ),
     ("plan --group-rule shrink-when-stalled", "--group-rule shrink-when-stalled: must be used with train"),
     ("plan --mean-present 5", "--mean-away is missing; it must be given together with --mean-present"),
     ("plan --local-steps 5", "--local-steps 5"),
