@@ -144,6 +144,17 @@ class Noting(LiveObserver):
         self.rejected.append(reason)
 
 
+def test_devices_that_are_missing_at_the_start_are_logged_once(folder):
+    class Log(Noting):
+        def logged(self, event):
+            if event.event == "waiting_for_devices":
+                waits.append(event.fields)
+
+    waits = []
+    served(folder, Log())
+    assert [(wait["connected"] < wait["devices"], wait["devices"]) for wait in waits] == [(True, DEVICES)]
+
+
 def test_damaged_checkpoints_are_reported_before_the_run_begins_anew(folder):
     served(folder, StopsAfter(3))
     checkpoints = sorted((folder.path / "live").iterdir())

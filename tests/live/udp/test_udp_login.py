@@ -57,6 +57,19 @@ def test_options_of_a_broker_are_refused_at_enrolment(flags, line, tmp_path, cap
     assert line in capsys.readouterr().err
 
 
+def test_more_devices_than_are_enrolled_are_refused(enrolled, tmp_path, capsys):
+    out = tmp_path / "run"
+    command = ["serve", "--credentials", enrolled / "server.toml", "--devices", 9, "--out", out]
+    assert main([*map(str, command), "--group-size", "1"]) == 2
+    assert "--devices 9: must be at most 3, as many as are enrolled" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_over_udp_a_missing_host_is_that_of_the_server(tmp_path, capsys):
+    assert main(["enroll", str(tmp_path / "e"), "--udp", "--devices", "3"]) == 2
+    assert "--host is missing; it must be the name or address of the server" in capsys.readouterr().err
+
+
 def refused(capsys, *command):
     assert main([*map(str, command)]) == 2
     return capsys.readouterr().err

@@ -38,10 +38,10 @@ class Enrolment(Value):
     """One broker, one server, and devices.
 
     Attributes:
-        hosts: Name or address of the broker, as devices reach it. May be repeated; the first is written into
-            the credentials.
-        port: Port of the broker.
-        name: Name of the channel on the broker.
+        hosts: Name or address of the broker, or over UDP of the server, as devices reach it. May be
+            repeated; the first is written into the credentials.
+        port: Port of the broker, or over UDP of the server.
+        name: Name of the channel.
         by_certificate: Whether clients log in with a certificate instead of a password.
         udp: Whether devices talk to the server over UDP, without a broker; each has a secret key.
         largest_model: Numbers of the largest model; the broker accepts no larger messages.
@@ -69,7 +69,10 @@ class Enrolment(Value):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.hosts:
-            raise MissingError("host", "the broker's name or address, as devices reach it")
+            raise MissingError(
+                "host",
+                f"the name or address of the {'server' if self.udp else 'broker'}, as devices reach it",
+            )
         for text in self.hosts:
             parse_host(text)
         Topics(self.name)

@@ -86,7 +86,9 @@ class DeviceMonitor:
 
     async def gather(self, wanted: int, seconds: float) -> None:
         """Wait for ``wanted`` devices, or after ``seconds`` for one at least."""
-        until = self.clock.now() + seconds
+        until, present = self.clock.now() + seconds, len(self.state.presence.connected)
+        if present < wanted:
+            self.log.info("waiting_for_devices", connected=present, devices=wanted)
         while True:
             present = len(self.state.presence.connected)
             self._observer.devices_connected(present, wanted)

@@ -83,6 +83,8 @@ def prepare_serve(
 ) -> PreparedRun:
     """Return a new run that is ready to begin, or raise a UserError for what `serve` refuses at once."""
     login, server = _server(options, broker)
+    if isinstance(login, UdpLogin) and config.channel.devices > (last := max(login.keys, default=0)):
+        raise InputError("devices", config.channel.devices, f"at most {last}, as many as are enrolled")
     plan = LivePlan.of(config)
     check_task(config)
     return PreparedRun(RunFolder.check_new(Path(out)), plan, server, broker or BrokerOptions(), login)
