@@ -42,7 +42,10 @@ COMMANDS = {
     ),
     "calibrate": ("live_setup", "Measure the devices of a live run, to plan the next one."),
     "rollout": ("live_setup", "Upgrade the devices of a live run, some first; all back if one fails."),
-    "enroll": ("live_setup", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
+    "enroll": (
+        "live_setup",
+        "Write the logins of a server and devices: for a mosquitto broker with TLS, or UDP.",
+    ),
     "data": (
         "data",
         "Get data sets, and show who holds which samples: label by device.",

@@ -55,7 +55,7 @@ def enroll(
     udp: Annotated[bool, Parameter(help=UDP, group=NEW)] = False,
     revoke: Annotated[list[int] | None, Parameter(help=REVOKE, group=CHANGE, converter=whole_numbers)] = None,
 ) -> None:
-    """Write keys, passwords and access rules for a mosquitto broker with TLS, its server and its devices.
+    """Write the logins of a server and its devices: for a mosquitto broker with TLS, or for UDP.
 
     FOLDER/broker is for the broker; server.toml and device-7.toml are for --credentials of serve and device.
     With --udp there is no broker: keys.toml is for the server.

@@ -102,6 +102,12 @@ def test_clients_that_lose_the_same_broker_report_it_once():
     assert noted == [LOST, AGAIN]
 
 
+def test_over_udp_it_is_the_server_that_is_lost():
+    noted = []
+    Outages(noted.append, "server").lost("one", None)
+    assert noted == ["connection to the server lost; reconnecting"]
+
+
 def test_why_the_broker_rejects_clients_is_reported_once():
     noted = []
     outages = Outages(noted.append)

@@ -158,7 +158,7 @@ class Device:
         The server answers what to do. Before a device knows of a run, the retained announcement does.
         """
         if arrival.number > 1:
-            self._self.note_error("connection to the broker lost")
+            self._self.note_error("connection lost")
         if self._task is not None:
             await self._send_here(broken=True)
 

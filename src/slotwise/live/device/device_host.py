@@ -162,7 +162,8 @@ async def _host(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    host = _DeviceHost(topics, config, [*logins], workers, notice)
+    over_udp = any(isinstance(login, UdpLogin) for login in logins.values())
+    host = _DeviceHost(topics, config, [*logins], workers, notice, "server" if over_udp else "broker")
     tasks = [asyncio.create_task(host.run(number, broker)) for number, broker in logins.items()]
     stopping = asyncio.create_task(stop.wait())
     waiting: set[asyncio.Task[Any]] = set(tasks)
@@ -185,13 +186,19 @@ class _DeviceHost:
     """Shared resources of the devices in one process; their task is made when the first learns of the run."""
 
     def __init__(
-        self, topics: Topics, config: DeviceConfig, numbers: Sequence[int], workers: int, notice: Notice
+        self,
+        topics: Topics,
+        config: DeviceConfig,
+        numbers: Sequence[int],
+        workers: int,
+        notice: Notice,
+        peer: str = "broker",  # what devices are connected with: over UDP the server
     ) -> None:
         self._topics, self._config, self._numbers, self._notice = topics, config, numbers, notice
 
         # A training that never ends does not keep the process alive.
         self.pool = DaemonThreads(workers, "device")
-        self._outages, self._lock = Outages(notice), asyncio.Lock()
+        self._outages, self._lock = Outages(notice, peer), asyncio.Lock()
         self._noticed: set[str] = set()
         self._made: tuple[str, Task] | None = None
 

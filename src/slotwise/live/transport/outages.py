@@ -19,18 +19,18 @@ _RANDOM_STEPS = 1 << 20
 class Outages:
     """Reports once that the broker is lost, why it rejects clients, and that all are connected again.
 
-    All clients of a process share one: they lose the same broker, and it is reported once.
+    All clients of a process share one: they lose the same broker, or over UDP server; it is reported once.
     """
 
-    def __init__(self, notice: Callable[[str], None]) -> None:
-        self._notice = notice
+    def __init__(self, notice: Callable[[str], None], peer: str = "broker") -> None:
+        self._notice, self._peer = notice, peer
         self._disconnected: set[str] = set()
         self._rejections: set[str] = set()
 
     def lost(self, client: str, why: str | None) -> None:
         """Report that a client has no connection, and why the broker rejects it if it does."""
         if not self._disconnected:
-            self._notice("connection to the broker lost; reconnecting")
+            self._notice(f"connection to the {self._peer} lost; reconnecting")
         self._disconnected.add(client)
         if why is not None and why not in self._rejections:
             self._rejections.add(why)
