@@ -54,3 +54,8 @@ def test_collisions_are_crosses(run):
 def test_slots_that_cannot_be_drawn_are_refused(run, first, end):
     with pytest.raises(InputError, match="end"):
         run.plot(first, end)
+
+
+def test_slots_and_devices_are_marked_at_whole_numbers(run):
+    axes = run.plot(0, 5).axes[0]
+    assert all(float(tick).is_integer() for axis in (axes.xaxis, axes.yaxis) for tick in axis.get_ticklocs())
