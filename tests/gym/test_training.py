@@ -130,6 +130,8 @@ def test_what_cannot_be_decided_is_refused(arguments: dict[str, Any], parameter:
 )
 def test_actions_that_mean_nothing_are_refused(decide: str, actions: list[Any]) -> None:
     env = make(decide=decide)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="has not begun"):
+        env.step(actions[0])
     env.reset(seed=0)
     for action in actions:
         with pytest.raises(InputError, match=r"^action"):

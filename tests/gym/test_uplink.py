@@ -209,8 +209,19 @@ def test_what_cannot_be_decided_is_refused(arguments: dict[str, Any], parameter:
     assert caught.value.parameter == parameter
 
 
+@pytest.mark.parametrize("action", [-1, 6, 1.5, "2", None, [1, 2]])
+def test_an_action_that_is_no_device_is_refused(action: Any) -> None:
+    env = make(FIXED)
+    env.reset(seed=0)
+    with pytest.raises(InputError, match=r"^action .*: must be a whole number from 0 to 5$"):
+        env.step(action)
+    assert env.episode.answers == ()
+
+
 def test_an_ended_episode_asks_for_a_reset() -> None:
     env = make(FIXED)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="has not begun"):
+        env.step(0)
     play(env, sg.BASELINES["first-ready"], 0)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.base.errors import InputError
 from slotwise.schedule import Episode
 
 COLUMNS = 4
@@ -50,6 +52,18 @@ class DeviceTable:
         columns[2] = np.minimum(np.maximum(snr, -1.0, out=snr), 1.0, out=snr)  # faster than clip
         columns[3] = 1 if self._capacity is None else self._episode.joules / self._capacity
         return columns.T
+
+
+def place_of(action: Any, places: int) -> int:
+    """Return an action that is one of so many places, from 0.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    given = np.asarray(action)
+    if given.size != 1 or given.dtype.kind not in "iu" or not 0 <= given.item() < places:
+        raise InputError("action", action, f"a whole number from 0 to {places - 1}")
+    return int(given.item())
 
 
 def mask_of(allowed: Sequence[int], size: int) -> NDArray[np.int8]:

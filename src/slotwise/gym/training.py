@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.base.errors import InputError
 from slotwise.base.extras import importing
-from slotwise.gym.device_table import COLUMNS, DeviceTable, mask_of
+from slotwise.gym.device_table import COLUMNS, DeviceTable, mask_of, place_of
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.options import loaded
 from slotwise.runs import RunConfig
@@ -83,6 +83,7 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         )
         self._dataset = None if self.config.model.is_own else self.config.dataset.load()
         self._begin(0)
+        self._is_reset = False
 
     def _begin(self, seed: int) -> None:
         config = self.config.with_options(seed=seed)
@@ -101,7 +102,7 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         self._begin(int(self.np_random.integers(LARGEST_EPISODE_SEED)))
         if self.episode.decision is None:
             raise InputError("deadline", self.config.deadline, "later: no round can be decided before it")
-        self.history = self._follow(None)
+        self.history, self._is_reset = self._follow(None), True
         self._loss = self._first_loss = self.history.points[0].loss
         self._loss = min(self.history.points[-1].loss, DIVERGED * self._first_loss)
         return self._seen()
@@ -122,11 +123,9 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         return observation, (before - self._loss) / self._first_loss, ended, False, info
 
     def _answer(self, decision: Decision, action: Any) -> int | list[int]:
-        given, devices = np.asarray(action), self.config.channel.devices
         if self._decide == "group_size":
-            if given.size != 1 or given.dtype.kind not in "iu" or not 0 <= given.item() < len(self.sizes):
-                raise InputError("action", action, f"a whole number from 0 to {len(self.sizes) - 1}")
-            return self.sizes[int(given.item())]
+            return self.sizes[place_of(action, len(self.sizes))]
+        given, devices = np.asarray(action), self.config.channel.devices
         if given.shape != (devices,) or given.dtype.kind not in "iuf":
             raise InputError("action", action, f"a number for each of {devices} devices")
         best_first = np.argsort(-given.astype(np.float64), kind="stable") + 1
@@ -191,8 +190,9 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
 
     @property
     def _open_decision(self) -> Decision:
-        if self.episode.decision is None:
-            raise gymnasium.error.ResetNeeded("the episode has ended: call reset")
+        if not self._is_reset or self.episode.decision is None:
+            why = "has ended" if self._is_reset else "has not begun"
+            raise gymnasium.error.ResetNeeded(f"the episode {why}: call reset")
         return self.episode.decision
 
 

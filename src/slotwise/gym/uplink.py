@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.base.errors import InputError
 from slotwise.base.extras import importing
-from slotwise.gym.device_table import COLUMNS, DeviceTable, Table, mask_of
+from slotwise.gym.device_table import COLUMNS, DeviceTable, Table, mask_of, place_of
 from slotwise.schedule import Decision, Episode, Selection
 from slotwise.setting import Setting
 
@@ -61,6 +61,7 @@ class UplinkEnv(gymnasium.Env[Table, np.int64]):
         self.observation_space = spaces.Box(-1.0, 1.0, (devices, COLUMNS), np.float32)
         self.action_space = spaces.Discrete(devices)
         self.episode = self._new_episode(0)
+        self._is_reset = False
 
     def _new_episode(self, seed: int) -> Episode:
         setting = self.setting.with_options(seed=seed)
@@ -75,15 +76,15 @@ class UplinkEnv(gymnasium.Env[Table, np.int64]):
         self.episode = self._new_episode(int(self.np_random.integers(LARGEST_EPISODE_SEED)))
         if self.episode.decision is None:
             raise InputError("deadline", self.setting.deadline, "later: no update gets ready before it")
-        self._table = DeviceTable(self.episode)
+        self._table, self._is_reset = DeviceTable(self.episode), True
         self._table.update(self.episode.slot)
         return self._seen()
 
     def step(self, action: np.int64) -> tuple[Table, float, bool, bool, dict[str, Any]]:
         """Let a device send; go on to the next time that the channel is free and a device waits."""
-        episode, table = self.episode, self._table
-        allowed, slot, rounds = self._open_decision.allowed, episode.slot, episode.rounds
-        device = int(action) + 1
+        allowed, episode, table = self._open_decision.allowed, self.episode, self._table
+        slot, rounds = episode.slot, episode.rounds
+        device = place_of(action, self.setting.channel.devices) + 1
         before = table.mean_age
         episode.answer(device if device in allowed else allowed[0])
         ended = episode.decision is None
@@ -117,6 +118,7 @@ class UplinkEnv(gymnasium.Env[Table, np.int64]):
 
     @property
     def _open_decision(self) -> Decision:
-        if self.episode.decision is None:
-            raise gymnasium.error.ResetNeeded("the episode has ended: call reset")
+        if not self._is_reset or self.episode.decision is None:
+            why = "has ended" if self._is_reset else "has not begun"
+            raise gymnasium.error.ResetNeeded(f"the episode {why}: call reset")
         return self.episode.decision
