@@ -47,6 +47,16 @@ def test_an_exported_trace_gives_the_timeline_of_the_model(slotwise, tmp_path):
             assert first[0] == first[1]
 
 
+def test_a_trace_of_fewer_devices_says_how_many_it_has(slotwise, tmp_path):
+    (tmp_path / "trace.csv").write_text("device,slot,snr_db\n1,0,3\n2,0,4\n")
+    code, _, err = slotwise(
+        *("timeline", "--devices", 3, "--group-size", 1, "--deadline", 2),
+        *("--radio-link", "rate-adaptive", "--radio-trace", tmp_path / "trace.csv"),
+    )
+    assert code == 2
+    assert "the trace has 2 devices, the run 3" in err
+
+
 def test_holes_in_a_trace_are_named_by_file_row_and_column(slotwise, tmp_path):
     (tmp_path / "trace.csv").write_text("device,slot,snr_db\n1,0,3\n2,0,4\n1,1,5\n")
     trace = tmp_path / "trace.csv"

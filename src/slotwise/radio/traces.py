@@ -65,6 +65,11 @@ def read_trace(path: Path, devices: int | None = None) -> Trace:
         last, most = max(last, moment), max(most, device)
     if not found:
         raise UserError(f"{path}: no rows: must have one for each device and {time}")
+    if devices is not None and most < devices:
+        shown = f"{most} device{'s' if most > 1 else ''}"
+        raise UserError(
+            f"{path}: the trace has {shown}, the run {devices}: it must have rows for all of them"
+        )
     count = most if devices is None else devices
     if (last + 1) * count > MOST_VALUES:
         raise UserError(f"{path}: {(last + 1) * count:,} values: {MOST_VALUES:,} are the most")
