@@ -131,5 +131,5 @@ def test_the_state_before_sys_exit_is_saved(tmp_path: Path) -> None:
 def test_what_is_no_configuration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="config = a dict"):
         run({"devices": 4}, tmp_path / "run")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="channel = a int: must be a Scenario"):
+    with pytest.raises(UserError, match="channel = an int: must be a Scenario"):
         RunConfig(channel=3)  # type: ignore[arg-type]

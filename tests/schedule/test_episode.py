@@ -212,9 +212,9 @@ def test_answers_that_are_not_allowed_leave_the_decision_open(
 @pytest.mark.parametrize(
     ("decide", "allowed"),
     [
-        ("sender", "one of 1, 2, 3, 4 in slot 3"),
+        ("sender", "one of 1 to 4 in slot 3"),
         ("group_size", "one of 1 to 4 in slot 5"),
-        ("participants", "1 to 2 of 1, 2, 3, 4, without repetition, in slot 0"),
+        ("participants", "1 or 2 of the devices 1 to 4, without repetition, in slot 0"),
     ],
 )
 def test_a_refusal_says_what_is_allowed(decide: DecisionKind, allowed: str) -> None:
@@ -222,6 +222,11 @@ def test_a_refusal_says_what_is_allowed(decide: DecisionKind, allowed: str) -> N
     with pytest.raises(InputError) as caught:
         episode.answer(0)
     assert str(caught.value) == f"{decide} = 0: must be {allowed}"
+
+
+def test_an_answer_of_text_is_refused_in_quotes() -> None:
+    with pytest.raises(InputError, match=r"sender = '1': must be one of 1 to 4"):
+        Episode(PLAIN).answer("1")  # type: ignore[arg-type]
 
 
 def test_an_unknown_option_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 import sysconfig
 import traceback
@@ -140,4 +141,11 @@ def describe_value(value: object) -> str:
     """Return the type of a value, and the shape of an array, for a message."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else with_article(type(value).__name__)
+
+
+def with_article(name: str) -> str:
+    """Return a name after "a" or "an", as it is spoken: an int, a list, an MLP (letter by letter)."""
+    spelled = name[:2].isupper()
+    takes_an = re.match("[AEFHILMNORSX]" if spelled else "(?i:[aeio]|u(?!s|ni))", name)
+    return f"{'an' if takes_an else 'a'} {name}"

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from slotwise.base.user_code import describe_value
 from slotwise.data.dataset import Bytes, DataError, Dataset
 from slotwise.data.dataset_cache import dataset_path, read_dataset, remedy, scratch_folder, write_dataset
 
@@ -258,7 +259,7 @@ def decode_pickle(raw: bytes, images: int, source: str) -> tuple[Bytes, object]:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(f"{source} is refused, must be a pickled batch of CIFAR-10: {reason}") from None
     if not isinstance(content, dict):
-        raise DataError(f"{source} holds a {type(content).__name__}, must hold a dict of data and labels")
+        raise DataError(f"{source} holds {describe_value(content)}, must hold a dict of data and labels")
     # Python 2 wrote names as bytes, a batch saved by Python 3 has strings.
     data, labels = (content.get(name.encode(), content.get(name)) for name in ("data", "labels"))
     match data:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from slotwise.base.errors import UserError
 from slotwise.base.frozen import FrozenArrays, read_only
+from slotwise.base.user_code import describe_value
 
 Bytes = NDArray[np.uint8]
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets")
@@ -111,7 +112,7 @@ class Dataset(FrozenArrays):
         where = f"{self.name} {part}"
         for kind, array in (("inputs", inputs), ("targets", targets)):
             if not isinstance(array, np.ndarray):
-                raise DataError(f"{where} {kind} are a {type(array).__name__}, must be a numpy array")
+                raise DataError(f"{where} {kind} are {describe_value(array)}, must be a numpy array")
             if array.dtype.kind not in "biuf" or array.ndim == 0:
                 found = f"{array.dtype} {array.shape}"
                 raise DataError(f"{where} {kind} are {found}, must be an array of numbers")

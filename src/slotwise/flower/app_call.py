@@ -19,7 +19,7 @@ from flwr.clientapp import ClientApp
 
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import describe_error, describe_value
 from slotwise.flower.app_messages import (
     MessageForm,
     records_of,
@@ -82,7 +82,7 @@ class AppCall:
             assert description.project is not None
             app = description.project.load("clientapp")
         if not isinstance(app, ClientApp):
-            raise UserError(f"{description.label}: must be a ClientApp; it is a {type(app).__name__}")
+            raise UserError(f"{description.label}: must be a ClientApp; it is {describe_value(app)}")
         if getattr(app, "_call", None) is not None:  # set if the app was made with a client_fn
             instead = "which is not supported; use @app.train(), the Message API"
             raise UserError(f"{description.label}: has a client_fn, {instead}")

@@ -16,6 +16,7 @@ from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 
 from slotwise.base.errors import UserError
+from slotwise.base.user_code import describe_value
 from slotwise.learning.task import METRIC_NAME, NO_DEVICE_STATE, RESERVED, DeviceState, Evaluation
 
 WEIGHT = "num-examples"
@@ -90,7 +91,7 @@ class MessageForm:
 def reply_content(reply: object) -> RecordDict:
     """Return the records of a reply; raise a UserError if it is an error or no message."""
     if not isinstance(reply, Message):
-        raise UserError(f"must return a Message; it returned a {type(reply).__name__}")
+        raise UserError(f"must return a Message; it returned {describe_value(reply)}")
     if reply.has_error():
         raise UserError(f"returned an error: {' '.join(str(reply.error.reason).split())}")
     if not reply.has_content():
@@ -137,7 +138,7 @@ def evaluation_of(metrics: Any) -> Evaluation:
     likewise, also as acc.
     """
     if not isinstance(metrics, Mapping):
-        raise UserError(f"must return a MetricRecord; it returned {type(metrics).__name__}")
+        raise UserError(f"must return a MetricRecord; it returned {describe_value(metrics)}")
     numbers = {name: float(value) for name, value in metrics.items() if not isinstance(value, list)}
     loss, accuracy = _first(numbers, ("loss",)), _first(numbers, ("accuracy", "acc"))
     if loss is None:

@@ -17,7 +17,7 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import describe_error, describe_value
 from slotwise.flower.app_call import seeded
 from slotwise.flower.app_messages import MessageForm
 from slotwise.flower.project import FlowerProject
@@ -121,7 +121,7 @@ def first_messages(project: FlowerProject, devices: int, seed: int) -> FirstMess
     app = project.load("serverapp")
     label = f"flower_app serverapp {project.components['serverapp']}"
     if not isinstance(app, ServerApp):
-        raise UserError(f"{label}: must be a ServerApp; it is a {type(app).__name__}")
+        raise UserError(f"{label}: must be a ServerApp; it is {describe_value(app)}")
     if getattr(app, "_server_fn", None) is not None:
         raise UserError(f"{label}: has a server_fn, which is not supported; use @app.main(), the Message API")
     grid = ProbeGrid(devices)

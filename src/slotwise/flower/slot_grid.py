@@ -21,7 +21,7 @@ from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import Result
 
 from slotwise.base.errors import InputError, UserError
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import describe_error, describe_value
 from slotwise.fleet import Fleet
 from slotwise.flower.app_call import CALLING, seed_of, seeded
 from slotwise.flower.app_messages import evaluation_of, mean_metrics, reply_content, reply_metrics
@@ -219,7 +219,7 @@ def run_strategy(
     found = FlowerProject.read(project, run_config)
     client, server = found.load("clientapp"), found.load("serverapp")
     if not isinstance(server, ServerApp):
-        raise UserError(f"flower_app {found.folder}: its serverapp is a {type(server).__name__}")
+        raise UserError(f"flower_app {found.folder}: its serverapp is {describe_value(server)}")
     grid = SlotGrid(client, scenario, fleet=fleet, seed=seed, run_config=found.run_config)
     try:
         # The app seeds are set for each call inside; this one is for what the ServerApp draws.

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slotwise.base.errors import InputError
-from slotwise.base.user_code import describe_value
+from slotwise.base.user_code import describe_value, with_article
 from slotwise.options.declarations import Declaration, Range, declarations, mark_of
 from slotwise.options.tables import resolved
 
@@ -25,7 +25,7 @@ def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -
     """Return ``value`` as an int, or raise an InputError if it is no whole number in this range."""
     if type(value) is int and smallest <= value <= largest:  # thousands of absences are checked
         return value
-    number, quoted = whole_number(value), _quoted(value)
+    number, quoted = whole_number(value), in_quotes(value)
     if largest != LARGEST and (number is None or not smallest <= number <= largest):
         raise InputError(name, quoted, f"a whole number from {smallest} to {largest}")
     if number is None or number < smallest:
@@ -40,7 +40,7 @@ def whole_number(value: object) -> int | None:
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
 
 
-def _quoted(value: object) -> object:
+def in_quotes(value: object) -> object:
     """Return a value for a message, text in quotes: "3" should not look like the number 3."""
     return repr(value) if isinstance(value, str) else value
 
@@ -73,7 +73,7 @@ def check_fields(instance: Any) -> None:
         elif declaration.part is not None or declaration.either is not None:
             kinds = declaration.either.classes if declaration.either else (declaration.hint,)
             if not isinstance(value, kinds):
-                allowed = " or ".join(f"a {kind.__name__}" for kind in kinds)
+                allowed = " or ".join(with_article(kind.__name__) for kind in kinds)
                 raise InputError(name, describe_value(value), allowed)
         else:
             _check_range(name, value, declaration)
@@ -101,7 +101,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         if value is None:
             return None
         hint = next(kind for kind in get_args(hint) if kind is not NoneType)
-    origin, number, quoted = get_origin(hint), whole_number(value), _quoted(value)
+    origin, number, quoted = get_origin(hint), whole_number(value), in_quotes(value)
     if origin is Literal:
         if value not in get_args(hint):
             *others, last = get_args(hint)
@@ -130,10 +130,10 @@ def _checked_list(name: str, value: Any, item_type: Any) -> tuple[Any, ...]:
     """Return a list as a tuple; its items are checked if they are whole numbers, and else by their class."""
     numbers = {float: "numbers", int: "whole numbers", str: "texts"}.get(item_type, "pairs of numbers")
     if not isinstance(value, list | tuple):
-        raise InputError(name, _quoted(value), f"a list of {numbers}")
+        raise InputError(name, in_quotes(value), f"a list of {numbers}")
     for item in value if item_type is int else ():
         if whole_number(item) is None:
-            raise InputError(name, _quoted(item), f"a list of {numbers}")
+            raise InputError(name, in_quotes(item), f"a list of {numbers}")
     return tuple(int(item) if whole_number(item) is not None else item for item in value)
 
 

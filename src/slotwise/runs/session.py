@@ -14,7 +14,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.base.machine import available_cores
 from slotwise.base.notebook import Displayable
 from slotwise.base.observer import BaseObserver
-from slotwise.base.user_code import describe_error, describe_value
+from slotwise.base.user_code import describe_error, describe_value, with_article
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver, follow
@@ -134,7 +134,9 @@ def resume(
         timeline = saved.planned if config.decides_by_learning else config.simulate()
         return RunResult(saved.status, run_folder.history(), timeline, saved.path)
     if task_object is not None and task is None:
-        raise UserError(f"{saved.path}: it trains a {task_object} made in Python; resume it with task=…")
+        raise UserError(
+            f"{saved.path}: it trains {with_article(task_object)} made in Python; resume it with task=…"
+        )
     run_folder.refuse_changed_data(config)
     with RunSession(
         run_folder,

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Literal, get_args
 
 from slotwise.base.errors import InputError
-from slotwise.options.checks import whole_number
+from slotwise.options.checks import in_quotes, whole_number
 from slotwise.schedule.selections import Waiting
 
 DecisionKind = Literal["sender", "participants", "group_size", "delay"]
@@ -57,21 +57,25 @@ class Decision:
         if self.kind != "participants":
             number = whole_number(answer)
             if number is None or number not in self.allowed:
-                raise InputError(self.kind, answer, f"one of {self._choices()} in slot {self.slot}")
+                raise InputError(
+                    self.kind, in_quotes(answer), f"one of {self._choices()} in slot {self.slot}"
+                )
             return number
         first = islice(answer, self.count + 1) if isinstance(answer, Collection) else ()
         devices = [whole_number(one) for one in first]
         allowed = set(self.allowed)
         chosen = {one for one in devices if one in allowed}
         if not 1 <= len(devices) <= self.count or len(chosen) < len(devices):
-            several = f"1 to {self.count} of {self._choices()}, without repetition"
-            raise InputError(self.kind, answer, f"{several}, in slot {self.slot}")
+            several = {1: "1", 2: "1 or 2"}.get(self.count, f"1 to {self.count}")
+            allowed_devices = f"{several} of the devices {self._choices()}, without repetition"
+            raise InputError(self.kind, in_quotes(answer), f"{allowed_devices}, in slot {self.slot}")
         return tuple(sorted(one for one in chosen if one is not None))
 
     def _choices(self) -> str:
-        if isinstance(self.allowed, range):
-            return f"{min(self.allowed)} to {max(self.allowed)}"
-        return ", ".join(map(str, self.allowed)) if len(self.allowed) <= 12 else "those that wait"
+        least, most = min(self.allowed), max(self.allowed)
+        if 2 < len(self.allowed) == most - least + 1:
+            return f"{least} to {most}"
+        return ", ".join(map(str, self.allowed)) if len(self.allowed) <= 12 else "in decision.allowed"
 
 
 def with_group_size(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import user_errors
+from slotwise.base.user_code import describe_value, user_errors
 from slotwise.fleet import Fleet
 from slotwise.options import Choice, Derived, UserFunction, loaded
 from slotwise.options.checks import LARGEST_SEED, Value, whole
@@ -256,5 +256,5 @@ def ready_policy(policy: Policy | UserFunction, seed: int = 0) -> Policy:
     with user_errors(f"schedule {name}"):
         made = make_policy(seed)
     if not isinstance(made, Policy):
-        raise UserError(f"schedule {name}: returned {type(made).__name__}, not a Policy")
+        raise UserError(f"schedule {name}: returned {describe_value(made)}, not a Policy")
     return made.ready()

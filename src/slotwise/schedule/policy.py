@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from slotwise.base.errors import UserError
+from slotwise.base.user_code import describe_value
 from slotwise.fleet import Fleet
 from slotwise.options import loaded, resolved
 from slotwise.scenario import Scenario
@@ -239,6 +240,7 @@ def bound_delivery(policy: Policy, scenario: Scenario, fleet: Fleet, rounds: int
     wanted = ("initial", "after", "joining", "turns", "waits_for_all")
     missing = ", ".join(name for name in wanted if not hasattr(delivery, name))
     if missing:
-        kind = type(delivery).__name__
-        raise UserError(f"policy {policy.name}: delivery returned a {kind}, which has no {missing}")
+        raise UserError(
+            f"policy {policy.name}: delivery returned {describe_value(delivery)}, which has no {missing}"
+        )
     return delivery

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import describe_error
+from slotwise.base.user_code import describe_error, describe_value
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.task import TrainingStart
 from slotwise.torch.module import FlatModule
@@ -250,7 +250,7 @@ def describe_tensors(value: object) -> str:
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, list | tuple) and value:
         return f"({', '.join(map(describe_tensors, value))})"
-    return "None" if value is None else f"a {type(value).__name__}"
+    return describe_value(value)
 
 
 def _leaves(value: Tensor) -> list[Tensor]:

@@ -20,6 +20,7 @@ from torch.nn import functional
 from slotwise.aggregation import Vector
 from slotwise.base.errors import UserError
 from slotwise.base.extras import is_installed
+from slotwise.base.user_code import describe_value
 from slotwise.fastcnn.layers import Convolution, Dense, Layer, LayerNetwork, Pool
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
@@ -79,7 +80,7 @@ class _Chain:
         """Append an operation, or make it part of the last layer."""
         adder: Callable[[Any, Any, str], None] | None = _ADDERS.get(type(step.layer))
         if adder is None:
-            raise NotCompiled(f"{step.name} is a {type(step.layer).__name__}")
+            raise NotCompiled(f"{step.name} is {describe_value(step.layer)}")
         adder(self, step.layer, step.name)
 
     def _append(self, layer: Layer) -> None:

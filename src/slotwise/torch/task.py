@@ -351,7 +351,7 @@ def _called(module: object, seed: int) -> nn.Module:
                 " give a module, or a function without arguments that makes it"
             ) from error
     if not isinstance(made, nn.Module):
-        raise UserError(f"TorchTask: module must make a torch.nn.Module; it made a {type(made).__name__}")
+        raise UserError(f"TorchTask: module must make a torch.nn.Module; it made {describe_value(made)}")
     return made
 
 
