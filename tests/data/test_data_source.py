@@ -105,6 +105,9 @@ def first(dataset, devices, generator, *, count: int = 5):
 def random(dataset, devices, generator):
     return np.split(generator.permutation(len(dataset.train_targets))[: 3 * devices], devices)
 
+def no_rows(dataset, devices, generator):
+    return 0
+
 def too_few(dataset, devices, generator):
     return [[1, 2]]
 
@@ -150,6 +153,7 @@ def test_a_partition_of_your_own_has_parameters_and_the_seed_of_the_data(own: st
         ("of_labels", {}, "3 arguments .*dataset, devices, generator"),
         ("too_few", {}, "rows of 1 devices, must be those of 3"),
         ("unknown_rows", {}, "1000000000"),
+        ("no_rows", {}, ":no_rows must return one list of row numbers for each device; it returned 0"),
         ("failing", {}, "RuntimeError: no idea"),
         ("missing", {}, "has no missing"),
     ],

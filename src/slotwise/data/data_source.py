@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from slotwise.base.errors import InputError, UserError
+from slotwise.base.errors import InputError, UserError, shown
 from slotwise.base.user_code import user_errors
 from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
@@ -210,7 +210,13 @@ class PartitionedData(DataSource):
             return divide(dataset, devices, draw)
         with user_errors(f"partition {self.partition_name} failed"):
             divided = divide(dataset, devices, draw)
-            rows = tuple(rows_of(divided, dataset, devices) if is_partitioner(divided) else divided)
+        if is_partitioner(divided):
+            divided = rows_of(divided, dataset, devices)
+        if not isinstance(divided, Iterable):
+            wanted = f"one list of row numbers for each device; it returned {shown(divided)}"
+            raise UserError(f"partition {self.partition_name} must return {wanted}")
+        with user_errors(f"partition {self.partition_name} failed"):  # it may be a generator
+            rows = tuple(divided)
         if len(rows) != devices:
             found = f"the rows of {len(rows)} devices, must be those of {devices}"
             raise UserError(f"partition {self.partition_name} returned {found}")
