@@ -92,11 +92,21 @@ def test_a_device_without_a_rate_keeps_one_block() -> None:
 
 @pytest.mark.parametrize("blocks", [[1], [0, 2], [1.5, 1], [3, 2], "ab", None, [1, float("nan")]])
 def test_answers_of_an_own_allocation_are_checked(blocks: Any) -> None:
-    with pytest.raises(UserError, match="allocation: blocks must be"):
+    with pytest.raises(UserError, match=r"^allocation .*: blocks must be"):
         allocated(lambda _: blocks, group_of([1.0, 2.0], 4))
+
+
+def nothing_known(_: Group) -> list[float]:
+    return [float("nan")] * 2
+
+
+def test_a_refused_allocation_names_the_function_and_what_it_returned() -> None:
+    wrong = rf"^allocation {__name__}:nothing_known: blocks must be 2 finite .*; returned \[nan, nan\]$"
+    with pytest.raises(UserError, match=wrong):
+        allocated(nothing_known, group_of([1.0, 2.0], 4))
 
 
 @pytest.mark.parametrize("power", [[0.0, 1.0], [1.0, 2.0], [1.0]])
 def test_powers_of_an_own_allocation_are_checked(power: Any) -> None:
-    with pytest.raises(UserError, match="allocation: powers must be"):
+    with pytest.raises(UserError, match=r"^allocation .*: powers must be"):
         allocated(lambda _: ([1, 1], power), group_of([1.0, 2.0], 4))

@@ -222,7 +222,7 @@ def test_an_own_link_of_groups_is_checked() -> None:
 
 
 def test_a_pairing_must_choose_a_waiting_update() -> None:
-    with pytest.raises(UserError, match=r"pairing: returned .* not one of the waiting updates"):
+    with pytest.raises(UserError, match=r"pairing .*: returned .* not one of the waiting updates"):
         over(Wrong())
 
 

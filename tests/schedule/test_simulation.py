@@ -10,9 +10,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import slotwise
-from slotwise import InputError, Scenario, Timeline, simulate
+from slotwise import InputError, Scenario, Timeline, UserError, simulate
 from slotwise.fleet import Fleet
-from slotwise.schedule import Asynchronous, automatic_delay, most_uplinks, scheduler_for
+from slotwise.schedule import Asynchronous, Synchronous, automatic_delay, most_uplinks, scheduler_for
 from slotwise.schedule.batches import round_ends
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
@@ -324,3 +324,22 @@ def test_no_timeline_has_more_uplinks_than_the_bound(
     assert len(simulate(scenario, schedule, rounds=rounds)) <= most_uplinks(
         scenario, rounds, Fleet.equal(scenario)
     )
+
+
+def fails(waiting: Any, round_number: int, last_sender: int) -> Any:
+    raise RuntimeError("no idea")
+
+
+def no_device(waiting: Any, round_number: int, last_sender: int) -> Any:
+    return 999
+
+
+@pytest.mark.parametrize(("option", "policy"), [("selection", Asynchronous), ("participation", Synchronous)])
+@pytest.mark.parametrize(
+    ("function", "says"), [(fails, "RuntimeError: no idea"), (no_device, "returned 999")]
+)
+def test_errors_of_an_own_selection_name_option_and_function(
+    option: str, policy: Any, function: Any, says: str
+) -> None:
+    with pytest.raises(UserError, match=f"^{option} {__name__}:{function.__name__}: {says}"):
+        simulate(Scenario(devices=4, group_size=2, compute_slots=3), policy(**{option: function}), rounds=2)

@@ -10,6 +10,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,13 @@ def user_traceback(error: BaseException) -> str | None:
         return None
     first = next(i for i, frame in enumerate(called) if _is_users(frame))
     return "".join([*traceback.format_list(called[first:]), *traceback.format_exception_only(error)])
+
+
+def described_function(option: str, function: Callable[..., Any]) -> str:
+    """Return an option with the name of the user's function that it has, for a message."""
+    own = function.func if isinstance(function, partial) else function
+    name = getattr(own, "__qualname__", type(own).__qualname__)
+    return f"{option} {getattr(own, '__module__', None) or 'builtins'}:{name}"
 
 
 def describe_value(value: object) -> str:

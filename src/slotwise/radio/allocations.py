@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.base.errors import UserError
+from slotwise.base.errors import UserError, shown
 from slotwise.base.random_streams import Floats
-from slotwise.base.user_code import describe_value, user_errors
+from slotwise.base.user_code import described_function, user_errors
 from slotwise.options import Choice
 from slotwise.radio.rates import Rate
 
@@ -128,35 +128,34 @@ def allocated(allocation: Allocation, group: Group) -> Allocated:
     Raises:
         UserError: the function is the user's, and its answer is not allowed.
     """
-    with user_errors("allocation", anywhere=False):
+    name = described_function("allocation", allocation)
+    with user_errors(name, anywhere=False):
         answer: Any = allocation(group)
     if allocation in ALLOCATIONS.values():
         blocks = answer
         return Allocated(blocks, np.ones(len(blocks)) if group.full_power else blocks / group.blocks)
     blocks, power = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
-    blocks = _numbers("blocks", blocks, group, answer)
+    blocks = _numbers(f"{name}: blocks", blocks, group)
     if (blocks != np.floor(blocks)).any() or blocks.min() < 1 or blocks.sum() > group.blocks:
         raise UserError(
-            f"allocation: blocks must be whole numbers of at least 1, together at most {group.blocks}; "
+            f"{name}: blocks must be whole numbers of at least 1, together at most {group.blocks}; "
             f"they are {blocks.tolist()}"
         )
     if power is None:
         power = np.ones(len(blocks)) if group.full_power else blocks / group.blocks
-    power = _numbers("powers", power, group, answer)
+    power = _numbers(f"{name}: powers", power, group)
     if power.min() <= 0 or power.max() > 1:
-        raise UserError(f"allocation: powers must be above 0 and at most 1; they are {power.tolist()}")
+        raise UserError(f"{name}: powers must be above 0 and at most 1; they are {power.tolist()}")
     return Allocated(blocks.astype(np.int64), power)
 
 
-def _numbers(what: str, values: Any, group: Group, answer: Any) -> Floats:
+def _numbers(what: str, values: Any, group: Group) -> Floats:
     """Return one finite number for each device."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         numbers = np.empty(0)
     if numbers.shape != (len(group.devices),) or not np.isfinite(numbers).all():
-        shown = describe_value(answer)
-        raise UserError(
-            f"allocation: {what} must be {len(group.devices)} numbers, one for each device: {shown}"
-        )
+        wanted = f"{len(group.devices)} finite numbers, one for each device"
+        raise UserError(f"{what} must be {wanted}; returned {shown(values)}")
     return numbers

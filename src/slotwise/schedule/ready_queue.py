@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from slotwise.base.errors import UserError
 from slotwise.base.random_streams import SchedulePurpose, state_after
+from slotwise.base.user_code import described_function, user_errors
 from slotwise.schedule.link import FEW, FadingDraws, FleetLink, Link, devices_of, has_blocks
 from slotwise.schedule.selections import (
     RandomSelection,
@@ -282,25 +283,32 @@ class _ByDrawnChannel(_ByChannel):
 class _Asked(ReadyQueue):
     """A selection is asked, with all that it sees of the updates."""
 
-    def __init__(self, selection: Selection, seen: Callable[[list[Update], int], list[Waiting]]) -> None:
+    def __init__(
+        self, selection: Selection, seen: Callable[[list[Update], int], list[Waiting]], option: str
+    ) -> None:
         super().__init__()
         self._selection, self._seen = selection, seen
+        self._name = described_function(option, selection)
 
     def _add(self, update: Update, arrived: int, last_round: int) -> None:
         """Nothing is kept beside the updates."""
 
     def _choose(self, now: Instant) -> Update:
         waiting = self._seen(sorted(self._waiting.values()), now.lost_in_round)
-        chosen = self._selection(waiting, now.round, now.last_sender)
+        with user_errors(self._name, anywhere=False):
+            chosen = self._selection(waiting, now.round, now.last_sender)
         if chosen not in waiting:
-            raise UserError(f"selection: returned {chosen!r}, which is not one of the waiting updates")
+            raise UserError(f"{self._name}: returned {chosen!r}, which is not one of the waiting updates")
         return self._waiting[chosen.device]
 
 
 def queue_of(
-    selection: Selection, link: Link | None, seen: Callable[[list[Update], int], list[Waiting]]
+    selection: Selection,
+    link: Link | None,
+    seen: Callable[[list[Update], int], list[Waiting]],
+    option: str = "selection",
 ) -> ReadyQueue:
-    """Return the queue of a selection; ``seen`` is what the selection sees of updates."""
+    """Return the queue of a selection, which an option chose; ``seen`` is what it sees of updates."""
     if selection is first_ready:
         return ReadyQueue()
     if selection is round_robin:
@@ -321,7 +329,7 @@ def queue_of(
             return _ByDrawnChannel(link, draws, link.coherence_slots, fair=fair)
         if by_channel:
             return _ByChannel(devices, link, fair=fair)
-    return _Asked(selection, seen)
+    return _Asked(selection, seen, option)
 
 
 class Candidates:
@@ -330,7 +338,7 @@ class Candidates:
     def __init__(
         self, selection: Selection, link: Link | None, seen: Callable[[list[Update], int], list[Waiting]]
     ) -> None:
-        self._queue = queue_of(selection, link, seen)
+        self._queue = queue_of(selection, link, seen, "participation")
         # A selection of the user's sees slot and version of the choice.
         self._is_asked = isinstance(self._queue, _Asked)
         self._changed: dict[int, None] = {}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.base.errors import UserError
-from slotwise.base.user_code import user_errors
+from slotwise.base.user_code import described_function, user_errors
 from slotwise.fleet import Reach, Retransmission
 from slotwise.schedule.coverage import Coverage
 from slotwise.schedule.decisions import OF_ROUNDS, Answer, Decision, DecisionKind
@@ -443,10 +443,11 @@ class Scheduler:
             return int(np.where(self._ready.mask(len(snr)), difference, -1.0).argmax()) + 1
         lost = self._lost_in_round
         updates = self._seen(self._ready, lost)
-        with user_errors("pairing", anywhere=False):
+        name = described_function("pairing", self._pairing)
+        with user_errors(name, anywhere=False):
             chosen = self._pairing(self._seen(group, lost), updates)
         if chosen not in updates:
-            raise UserError(f"pairing: returned {chosen!r}, which is not one of the waiting updates")
+            raise UserError(f"{name}: returned {chosen!r}, which is not one of the waiting updates")
         return chosen.device
 
     def _seen(self, updates: Iterable[Update], lost: int = 0) -> list[Waiting]:
