@@ -104,7 +104,7 @@ def test_a_live_run_plans_with_it_and_refuses_losses(broken: str) -> None:
     ("function", "says"),
     [
         ("fails", "KeyError"),
-        ("empty", "None has no uplink"),
+        ("empty", r"^radio_link \w+:empty: None has no uplink"),
         ("no_slots", "uplink must be"),
         ("one_argument", "2 arguments"),
         ("missing", "missing"),

@@ -39,11 +39,13 @@ def own_link(choice: Choice, function: Any, scenario: Scenario, seed: int) -> Li
     make_link, name = loaded(function), choice.name_of(function)
     with user_errors(f"{choice.option} {name}"):
         link = make_link(scenario, seed)
-    return checked_link(link, scenario.devices)
+    return checked_link(link, scenario.devices, f"{choice.option} {name}")
 
 
-def checked_link(link: Any, devices: int) -> Link:
+def checked_link(link: Any, devices: int, origin: str = "link") -> Link:
     """Return a link with checks; one of slotwise's own, whose class says so, is returned as it is.
+
+    ``origin`` says in messages where it comes from.
 
     Raises:
         UserError: the object lacks what a link has.
@@ -52,7 +54,7 @@ def checked_link(link: Any, devices: int) -> Link:
     for name in (*uplink, "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots"):
         # The class first: to ask the object would compute its planned slots, which takes long.
         if not hasattr(type(link), name) and not hasattr(link, name):
-            raise UserError(f"link: {describe_value(link)} has no {name}")
+            raise UserError(f"{origin}: {describe_value(link)} has no {name}")
     if vars(type(link)).get("returns_valid_slots"):
         return cast("Link", link)
     if has_groups(link):
