@@ -51,8 +51,8 @@ class LocalTraining(Value):
         batch_size_changes: (slot, B) of each later batch size, which a text as batch_size gives too.
         learning_rate: Step size.
         update: Local update: sum or mean of the gradients.
-        optimizer: Optimiser of a local training, which starts afresh each time.
-        rate_decay: Decay of the step size over the run.
+        optimizer: Optimiser of a local training, which starts afresh each time: sgd or adam.
+        rate_decay: Decay of the step size over the run: constant, exponential, inverse or cosine.
         seed: Random seed of model, partition, batches, participation and fleet.
     """
 

@@ -58,9 +58,9 @@ class NetworkModel(Model):
     """A built-in network, trained on a data set.
 
     Attributes:
-        network: Built-in network: convolutions and dense layers, dense layers only, multinomial logistic
-            regression, the cnn with dropout of a half, or ResNet-8 with group or batch normalisation; the
-            last two need --backend torch.
+        network: Built-in network: cnn (convolutions and dense layers), mlp (dense layers only), logistic
+            (multinomial logistic regression), cnn-dropout (the cnn with dropout of a half), resnet8-gn or
+            resnet8-bn (ResNet-8 with group or batch normalisation; both need --backend torch).
         backend: What computes the network: numba kernels, or PyTorch for the same network.
         model_seed: Random seed of the first model. Default: that of the run.
     """
