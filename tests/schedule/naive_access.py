@@ -37,10 +37,12 @@ def inverse_blocks(_: Sequence[Sequence[float]], rates: Sequence[float], blocks:
 
 
 def min_max_blocks(carried: Sequence[Sequence[float]], _: Sequence[float], blocks: int) -> list[int]:
-    """One each; every further block to the slowest, the first of several. Some stay unused."""
-    found = [1] * len(carried)
+    """One each; every further block to the slowest, the first of several. Equal if all carry nothing."""
     alive = [place for place, row in enumerate(carried) if max(row) > 0]
-    while alive and sum(found) < blocks:
+    if not alive:
+        return equal_blocks(carried, [], blocks)
+    found = [1] * len(carried)
+    while sum(found) < blocks:
         found[min(alive, key=lambda place: (max(carried[place][: found[place]]), place))] += 1
     return [row.index(max(row[:most])) + 1 for row, most in zip(carried, found, strict=True)]
 

@@ -102,9 +102,12 @@ def min_max(group: Group) -> Integers:
     Shikh-Bahaei, Poor and Cui, arXiv 2007.03462). In whole blocks the greedy procedure is exact (Federgruen
     and Groenevelt, Oper. Res. 34(6), 1986): each device gets a block, and every further one goes to the
     device that is slowest so far. That are the steps from b to b + 1 blocks with the lowest rates at b.
+    If no device reaches any rate, all get the same.
     """
     # More blocks never help less: where fewer of them carry more, the others stay unused.
     rates = np.maximum.accumulate(group.bits_per_slot, axis=1)
+    if not rates.any():
+        return equal_blocks(group)
     # A device that reaches no rate at all keeps one block.
     steps = np.where(rates[:, -1:] > 0, rates, np.inf)[:, :-1]
     blocks, left = np.ones(len(rates), dtype=np.int64), group.blocks - len(rates)
