@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations
 from statistics import fmean
 
 from slotwise.paper.tuned import DEADLINE, TUNING_SEED
@@ -40,11 +40,14 @@ def judged_lines(methods: Sequence[TunedMethod]) -> Iterator[str]:
 def _cautions(own: Sequence[TunedMethod]) -> Iterator[str]:
     """Yield the test accuracies, and which methods did no better with their tuned steps than untuned."""
     judged = [one for one in own if one.judged and one.schedule in SCHEDULE_COLOURS]
-    found = {one.schedule: [100 * curve.final_accuracy for curve in one.judged] for one in judged}
-    texts = (f"{name} {min(seeds):.1f} to {max(seeds):.1f} %" for name, seeds in found.items())
-    ranges = sorted((min(seeds), max(seeds)) for seeds in found.values())
-    overlap = any(low <= high for (_, high), (low, _) in pairwise(ranges))
-    yield f"Test accuracy: {', '.join(texts)}{', which the seeds do not separate' if overlap else ''}."
+    accuracies = {one.schedule: [100 * curve.final_accuracy for curve in one.judged] for one in judged}
+    ranges = {name: (min(seeds), max(seeds)) for name, seeds in accuracies.items()}
+    texts = (f"{name} {low:.1f} to {high:.1f} %" for name, (low, high) in ranges.items())
+    pairs = [pair for pair in combinations(ranges, 2) if _overlap(*(ranges[name] for name in pair))]
+    alike = [name for name in ranges if any(name in pair for pair in pairs)]
+    yield f"Test accuracy: {', '.join(texts)}" + (
+        f"; seeds do not separate {listed(alike)}." if alike else "."
+    )
     for one in judged:
         untuned = at_paper_step(one.schedule, one.method.group_size, DEADLINE)
         loss = fmean(curve.final_loss for curve in one.judged)
@@ -53,6 +56,10 @@ def _cautions(own: Sequence[TunedMethod]) -> Iterator[str]:
                 f"{one.schedule} is no better with {step_text(one.power)}, which one tuning seed chose, than "
                 f"with the paper's {PAPER_STEP:g}: {untuned.text()}."
             )
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def tuning_so_far(methods: Sequence[TunedMethod]) -> Iterator[str]:
