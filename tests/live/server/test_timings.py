@@ -55,6 +55,17 @@ def test_a_training_is_counted_from_its_assignment_or_from_a_reconnect(watch):
     assert watch.at(15.0).waited(2) == 3.0
 
 
+def test_a_first_training_is_counted_from_the_model_that_is_sent_again_but_not_without_end(watch):
+    watch.at(0.0).model_sent([1], 0)
+    for second in range(1, 100):
+        watch.at(second).model_sent_again(1)
+        assert watch.waited(1) == max(0, second - UNKNOWN_MULTIPLE)
+    watch.at(200.0).ready(1, WORK, "")
+    watch.model_sent([1], 1)
+    watch.at(210.0).model_sent_again(1)
+    assert watch.waited(1) == 10.0
+
+
 def test_an_end_without_a_beginning_is_ignored(watch):
     watch.at(5.0).ready(1, WORK, "")
     assert watch.limit(1, 60.0) == UNKNOWN_MULTIPLE * 60.0

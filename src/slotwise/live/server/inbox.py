@@ -247,9 +247,12 @@ class Inbox:
             self.log.info("left", device=device, reason="restarted")
         holds, partial = frame.fields.get("holds", ""), frame.fields.get("partial", "")
         work = self.state.assignments.work.get(device)
+        has_model = work is not None and holds.startswith(f"{work}:")
         receiving = work is not None and partial.startswith(f"{work}:")
-        if work is not None and (receiving or holds.startswith(f"{work}:")):
+        if receiving or has_model:
             self._alive[device] = self.clock.now()
+        if not has_model:
+            self.state.timings.model_sent_again(device)
         if device not in presence.connected:
             self.log.info("joined", device=device, round=self.state.round, protocol=theirs.protocol)
         presence.connect(device, boot, theirs.protocol)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from math import nan
 from pathlib import Path
@@ -55,6 +55,7 @@ class Timings:
         self._began: dict[int, float] = {}  # trainings that have not ended
         self._took: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
         self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # devices, and how long they took
+        self._resent: Counter[int] = Counter()  # how often the model of a first training was sent again
         self._slow: set[int] = set()  # devices whose first training ended after it had been given up
         self._sent: dict[int, tuple[int, float]] = {}  # version of the model, and when it was sent
         self._ready: dict[int, tuple[Work, float, float]] = {}  # computed what, in how many seconds, by when
@@ -67,6 +68,12 @@ class Timings:
         now, receivers = self._now(), tuple(devices)
         self._sent |= dict.fromkeys(receivers, (version, now))
         self._began |= dict.fromkeys(receivers, now)
+
+    def model_sent_again(self, device: int) -> None:
+        """Count a first training from now on, because its model had not arrived; not without end."""
+        if device in self._began and device not in self._took and self._resent[device] < UNKNOWN_MULTIPLE:
+            self._resent[device] += 1
+            self._began[device] = self._now()
 
     def restart(self) -> None:
         """Count all trainings anew, as after a reconnect: no device could have reported anything before."""
