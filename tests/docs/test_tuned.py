@@ -1,9 +1,7 @@
 """Page and note of the tuned study are what the curves in the package say."""
 
 import re
-from statistics import fmean
 
-import pytest
 from doc_pages import ROOT
 
 from slotwise.paper import tuned_note
@@ -46,13 +44,13 @@ def test_what_other_pages_say_of_the_study_holds() -> None:
     assert f"({100 * pilot:.1f} % after 10,000 slots, one seed;" in results
     losses = {
         (name, size): [curve.final_loss for curve in methods[f"{name} S={size}"].judged]
-        for name, size in (("sync", 5), ("idfl", 5), ("sync", 10))
+        for name, size in (("sync", 5), ("idfl", 5), ("sync", 10), ("idfl", 10))
     }
-    untuned = {size: at_paper_step("idfl", size, DEADLINE) for size in (5, 10)}
-    assert untuned[5] is not None
-    assert untuned[10] is not None
-    assert min(losses["sync", 5]) > max(*losses["idfl", 5], *untuned[5].losses)  # above it with every seed
-    assert fmean(losses["sync", 10]) == pytest.approx(untuned[10].mean, rel=0.1)  # level
+    untuned = at_paper_step("idfl", 5, DEADLINE)
+    assert untuned is not None
+    assert min(losses["sync", 5]) > max(*losses["idfl", 5], *untuned.losses)  # above it with every seed
+    higher = [sync > idfl for sync, idfl in zip(losses["sync", 10], losses["idfl", 10], strict=True)]
+    assert len(set(higher)) == 2  # the seeds disagree
 
 
 def test_curves_are_of_tuning_and_judging_seeds_and_small() -> None:
