@@ -1,4 +1,4 @@
-"""Where everything of a network of wide layers lies in memory: makes the plans of `wide_plan`."""
+"""Memory layout of networks of wide layers: makes the plans of `wide_plan`."""
 
 from __future__ import annotations
 
