@@ -72,6 +72,25 @@ def test_every_part_of_a_run_is_public() -> None:
     assert not [part for part in parts_of(slotwise.RunConfig) if part not in public]
 
 
+def functions_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a function, or the public methods of a class."""
+    if inspect.isfunction(value):
+        yield value.__qualname__, value
+    elif isinstance(value, type):
+        for name, member in vars(value).items():
+            method = getattr(member, "__func__", member)
+            if not name.startswith("_") and inspect.isfunction(method):
+                yield method.__qualname__, method
+
+
+def test_every_public_function_takes_paths_as_text_too() -> None:
+    names = [*NAMES, *(name for name in LISTED if not name.startswith("flower."))]
+    found = dict(pair for name in names for pair in functions_of(attrgetter(name)(slotwise)))
+    assert len(found) > 100
+    arguments = ((f, name, str(kind)) for f in found for name, kind in found[f].__annotations__.items())
+    assert not [one for one in arguments if one[1] != "return" and "Path" in one[2] and "str" not in one[2]]
+
+
 MOVED = [(place, name) for place, names in slotwise._MOVED.items() for name in names.split()]
 
 

@@ -33,6 +33,12 @@ def test_every_combination_is_a_point_once_with_each_seed(read: Read) -> None:
     assert [point.seed for point in read("").points] == [0]
 
 
+def test_a_file_is_named_by_a_path_or_by_text(tmp_path: Path) -> None:
+    path = tmp_path / "batch.toml"
+    path.write_text("seeds = [3, 5]\n", encoding="utf-8")
+    assert BatchSpec.read(str(path)) == BatchSpec.read(path)
+
+
 def test_lists_of_lists_are_axes_where_a_list_is_a_value(read: Read) -> None:
     assert read("channels = [2, 3]\nhidden = [4]").axes == ()
     spec = read("channels = [[2, 3], [4]]\nhidden = [[], [5]]")

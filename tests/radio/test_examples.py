@@ -71,7 +71,7 @@ def test_a_log_of_ns3_becomes_a_trace(tmp_path, monkeypatch):
         "0.01\t1\t1\t1\t10\t0\n0.02\t1\t1\t1\t30\t0\n0.05\t1\t2\t2\t100\t0\n0.25\t1\t1\t1\t1\t0\n"
     )
     run_script(monkeypatch, "from_ns3.py", log, tmp_path / "trace.csv", "--slot-ms", 100)
-    values = read_trace(tmp_path / "trace.csv").values
+    values = read_trace(str(tmp_path / "trace.csv")).values
     assert values[:, 0] == pytest.approx([10 * np.log10(20)] * 2 + [0.0])
     assert values[:, 1] == pytest.approx([20.0] * 3)
 

@@ -91,7 +91,8 @@ def test_a_file_s_names_may_have_dashes_or_underscores_and_no_others(tmp_path: P
     with pytest.raises(UserError, match=f"^{path}: unknown option group-sise: did you mean group-size"):
         read_toml(path)
     path = toml(tmp_path, 'data = "cifar10"\ngroup-size = 4\n')
-    assert RunConfig.from_toml(path) == RunConfig.from_options({"data": "cifar10", "group_size": 4})
+    expected = RunConfig.from_options({"data": "cifar10", "group_size": 4})
+    assert RunConfig.from_toml(path) == RunConfig.from_toml(str(path)) == expected
 
 
 @pytest.mark.parametrize("text", ["group-size", "= 3", "a = 1\na = 2", "seed = " + "9" * 5000])

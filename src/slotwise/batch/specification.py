@@ -106,11 +106,12 @@ class BatchSpec:
         return _expand(Path(), split, seeds, powers, skip_impossible)
 
     @classmethod
-    def read(cls, path: Path) -> BatchSpec:
+    def read(cls, path: Path | str) -> BatchSpec:
         """Read a TOML file; every schedule is simulated, so that mistakes are found before any training.
 
         A mistake is a UserError of one line: the file, the case and the option or combination.
         """
+        path = Path(path)
         document = load_toml(path)
         try:
             return _read(path, document)

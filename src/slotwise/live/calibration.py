@@ -65,11 +65,12 @@ class Calibration:
         compute, link, losses = self.compute_slots, self.link_slots, self.device_uplink_loss
         return Fleet(compute_slots=compute, link_slots=link, device_uplink_loss=losses if any(losses) else ())
 
-    def write(self, path: Path) -> Path:
+    def write(self, path: Path | str) -> Path:
         """Write the fleet file, and a TOML file next to it with all options; return the latter's path.
 
         The latter has the slots of a broadcast too, and the losses, which a live server would not take.
         """
+        path = Path(path)
         check_fleet_file(path)
         rows = zip(range(1, len(self.devices) + 1), self.compute_slots, self.link_slots, strict=True)
         write_csv(path, ("device", "compute_slots", "link_slots"), rows)

@@ -45,13 +45,13 @@ class Trace:
         return self.values[np.arange(first, first + count) % len(self)]
 
 
-def read_trace(path: Path, devices: int | None = None) -> Trace:
+def read_trace(path: Path | str, devices: int | None = None) -> Trace:
     """Read a trace from a CSV file; ``devices`` is the number there must be, None accepts any.
 
     Raises:
         UserError: the file is malformed or has holes; the message names the file, row and column.
     """
-    table = read_table(path, ("device", *TIMES, *QUANTITIES), required=("device",))
+    table = read_table(Path(path), ("device", *TIMES, *QUANTITIES), required=("device",))
     time, quantity = _choice(table, TIMES), _choice(table, QUANTITIES)
     found: dict[tuple[int, int], float] = {}
     last = most = 0
@@ -113,9 +113,9 @@ def _matrix(
     return values
 
 
-def write_trace(path: Path, values: Floats, *, time: str = "block", quantity: str = "snr_db") -> None:
+def write_trace(path: Path | str, values: Floats, *, time: str = "block", quantity: str = "snr_db") -> None:
     """Write a trace that `read_trace` reads; ``values`` are [slots or blocks, N]."""
-    write_csv(path, ("device", time, quantity), _rows(values, whole=quantity == "bits"))
+    write_csv(Path(path), ("device", time, quantity), _rows(values, whole=quantity == "bits"))
 
 
 def _rows(values: Floats, *, whole: bool) -> Iterator[tuple[int, int, float]]:

@@ -188,11 +188,11 @@ class RunConfig(Setting):
         return {"devices": options.get("devices", brought[0])} if brought else super().found_options(options)
 
     @classmethod
-    def from_toml(cls, path: Path) -> RunConfig:
+    def from_toml(cls, path: Path | str) -> RunConfig:
         """Build a configuration from a TOML file with the names of options or flags."""
         from slotwise.runs.toml_options import read_toml  # noqa: PLC0415  (it needs this module)
 
-        return cls.from_options(read_toml(path))
+        return cls.from_options(read_toml(Path(path)))
 
     @property
     def data_seed(self) -> int:

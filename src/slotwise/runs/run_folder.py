@@ -57,7 +57,9 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, *, overwrite: bool = False, **more: Any) -> RunFolder:
+    def create(
+        cls, path: Path | str, config: RunConfig, *, overwrite: bool = False, **more: Any
+    ) -> RunFolder:
         """Create a run folder, with ``more`` in its run.json; refuse a folder with other files."""
         with cls.creating(path, config, overwrite=overwrite, **more) as folder:
             return folder
@@ -65,13 +67,13 @@ class RunFolder:
     @classmethod
     @contextmanager
     def creating(
-        cls, path: Path, config: RunConfig, *, overwrite: bool = False, **more: Any
+        cls, path: Path | str, config: RunConfig, *, overwrite: bool = False, **more: Any
     ) -> Iterator[RunFolder]:
         """Create a run folder as `create` does; it stays locked until the end of the block."""
         folder = cls.check_new(path, overwrite=overwrite)
         with ExitStack() as lock:
             try:
-                path.mkdir(parents=True, exist_ok=True)
+                folder.path.mkdir(parents=True, exist_ok=True)
                 lock.enter_context(folder.held())
                 if not overwrite:
                     folder._refuse_a_run()  # another process may have made one since `check_new`
@@ -97,8 +99,9 @@ class RunFolder:
             raise InputError("out", self.path, "a new folder; it contains a run (resume or overwrite it)")
 
     @classmethod
-    def check_new(cls, path: Path, *, overwrite: bool = False) -> RunFolder:
+    def check_new(cls, path: Path | str, *, overwrite: bool = False) -> RunFolder:
         """Return the folder that `create` would make, and write nothing; an InputError if it cannot."""
+        path = Path(path)
         folder = cls(path)
         if not overwrite:
             folder._refuse_a_run()

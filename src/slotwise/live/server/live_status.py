@@ -151,9 +151,9 @@ class LiveStatus:
         except TypeError:
             raise UserError(f"{file}: written by another version") from None
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path | str) -> None:
         """Write status.json in the folder of the run."""
-        write_document(folder / FILE, {"format": FORMAT, **asdict(self)})
+        write_document(Path(folder) / FILE, {"format": FORMAT, **asdict(self)})
 
 
 def _device(state: LiveState, number: int, late: int, spec: RunSpec) -> DeviceStatus:
