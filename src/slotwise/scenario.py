@@ -26,7 +26,7 @@ class Scenario:
     """N equal devices that share one channel; all times are whole slots.
 
     Attributes:
-        devices: N, the number of devices.
+        devices: N, the number of devices (clients).
         group_size: S, the uplinks of one training round; ``50@0, 10@10000`` changes it at the first round
             whose model is broadcast in slot 10000 or later.
         compute_slots: tau_comp, the slots of one local training.

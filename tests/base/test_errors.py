@@ -2,7 +2,14 @@
 
 import pytest
 
-from slotwise.base.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
+from slotwise.base.errors import (
+    ConflictError,
+    InputError,
+    MissingError,
+    UserError,
+    nearest_names,
+    refuse_unknown_name,
+)
 
 KNOWN = ("radio_radius_m", "backend", "mean_present")
 
@@ -78,6 +85,7 @@ def test_unknown_names_are_shown_on_one_short_line() -> None:
         ("xyz", "unknown option xyz: no known name is similar"),
         ("s", "unknown option s: no known name is similar"),
         ("size", "did you mean group_size?"),
+        ("gs", "did you mean group_size?"),
     ],
 )
 def test_an_unknown_name_is_answered_with_at_most_three_of_the_nearest(name: str, answer: str) -> None:
@@ -86,3 +94,10 @@ def test_an_unknown_name_is_answered_with_at_most_three_of_the_nearest(name: str
         refuse_unknown_name("option", name, known)
     assert answer in str(caught.value)
     assert str(caught.value).count(",") < 3
+
+
+def test_a_name_that_is_like_no_other_is_looked_for_in_their_texts() -> None:
+    texts = {"devices": "Number of devices (clients).", "shift": "Client-side shift.", "delay": "Rounds."}
+    assert nearest_names("--clients", texts, texts) == ": did you mean devices?"
+    assert nearest_names("--side", texts, texts) == ": did you mean shift?"
+    assert nearest_names("--ients", texts, texts) == ": no known name is similar"  # only a part of a word

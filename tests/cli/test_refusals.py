@@ -23,6 +23,8 @@ REFUSED = [
     ("plan --devices 1.5", "--devices"),
     ("plan --devices", "--devices"),
     ("plan --speed 3", "--speed"),
+    ("plan --clients 3", "unknown option --clients: did you mean --devices?"),
+    ("train --lr 0.1", "unknown option --lr: did you mean --learning-rate?"),
     ("plan --devices 100 extra", "extra"),
     ("plan --deadline 51", "--deadline 51: must be at least 52, the slots of the shortest first round"),
     ("plan --samples-per-slot 6.4 --compute-slots 50", "--samples-per-slot"),

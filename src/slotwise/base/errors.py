@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 MOST_SUGGESTED = 3  # names that may have been meant, in a message about an unknown one
@@ -147,19 +147,35 @@ def refuse_unknown_name(kind: str, name: str, known: Iterable[str], *, dashes: b
         raise UserError(f"unknown {kind} {shown(name)}{nearest_names(name, names)}")
 
 
-def nearest_names(name: str, known: Iterable[str]) -> str:
+def nearest_names(name: str, known: Iterable[str], texts: Mapping[str, str] | None = None) -> str:
     """Return the end of a message about an unknown name: what may have been meant, at most three names.
 
-    Dashes at the beginning, as those of flags, are not compared.
+    Names of which it is the initials; else those that are similar or contain it; else those that have it as a
+    word in their text. Dashes at the beginning, as those of flags, are not compared.
     """
     name, names = name.lstrip("-"), {one.lstrip("-"): one for one in known}
     close = difflib.get_close_matches(name, names, MOST_SUGGESTED)
     if not close and len(name) >= SHORTEST_PART:
         close = [one for one in names if name in one][:MOST_SUGGESTED]
-    if not close:
+    likely = [one for one in names if _initials(one) == name][:MOST_SUGGESTED]
+    if close and not likely:  # the first is the nearest; others are shown only if they are about as near
+        near = [difflib.SequenceMatcher(None, one, name).ratio() for one in close]
+        likely = [one for one, ratio in zip(close, near, strict=True) if ratio > near[0] - SAME_DISTANCE]
+    meant = [names[one] for one in likely] or _with_word(name, texts or {})
+    if not meant:
         return ": no known name is similar"
-    # The first is the nearest; others are shown only if they are about as near.
-    near = [difflib.SequenceMatcher(None, one, name).ratio() for one in close]
-    likely = [names[one] for one, ratio in zip(close, near, strict=True) if ratio > near[0] - SAME_DISTANCE]
-    *first, last = likely
+    *first, last = meant
     return f": did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
+
+
+def _initials(name: str) -> str:
+    """Return the first letters of a name of several words, "" for one word."""
+    words = [word for word in re.split("[-_]", name) if word]
+    return "".join(word[0] for word in words) if len(words) > 1 else ""
+
+
+def _with_word(word: str, texts: Mapping[str, str]) -> list[str]:
+    """Return the names whose text has a word, at most three: those in which it comes first."""
+    found = ((re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE), one) for one, text in texts.items())
+    places = sorted((match.start(), one) for match, one in found if match)
+    return [one for _, one in places[:MOST_SUGGESTED]] if len(word) >= SHORTEST_PART else []

@@ -150,8 +150,10 @@ def _usage_message(error: CycloptsError) -> str:
     if isinstance(error, MissingArgumentError) and error.keyword is None:  # the flag itself is missing
         message = message.replace("requires an argument", "is required")
     if isinstance(error, UnknownOptionError) and (flag := error.token.keyword):
-        flags = [name for argument in error.argument_collection for name in argument.names]
-        message = f"unknown option {shown(flag)}{nearest_names(flag, flags)}"
+        arguments = error.argument_collection
+        flags = [name for argument in arguments for name in argument.names]
+        helps = {argument.name: argument.parameter.help or "" for argument in arguments}
+        message = f"unknown option {shown(flag)}{nearest_names(flag, flags, helps)}"
     if isinstance(error, UnusedCliTokensError):
         message = f"unexpected argument: {shown(' '.join(error.unused_tokens or ()))}"
     return f"{shortened(message.rstrip('.'), 400)} (see {chain} --help)"

@@ -187,7 +187,7 @@ class IntentionalDelay(Value, Policy):
     that is fresher and all durations are known.
 
     Attributes:
-        delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
+        delay: Intentional delay alpha of idfl in rounds; auto is the largest that costs nothing.
     """
 
     name: ClassVar[str] = "idfl"
