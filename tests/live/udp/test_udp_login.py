@@ -94,6 +94,14 @@ def test_wrong_logins_are_refused_in_one_line(enrolled, capsys, tmp_path):
             100,
             *new,
         ),
+        "--multicast 239.1.2.3: must be omitted without": ("serve", "--multicast", "239.1.2.3", *new),
+        "--multicast 224.0.0.1: must be ADDRESS[:PORT]": (
+            "serve",
+            *of_server,
+            "--multicast",
+            "224.0.0.1",
+            *new,
+        ),
         "--packet-kib 5000: must be at most 4096": ("serve", *of_server, "--packet-kib", 5000, *new),
         "--listen cannot be combined": ("serve", *of_server, "--listen", "127.0.0.1:1", *new),
     }.items():

@@ -49,10 +49,12 @@ def assert_as_simulated(out):
 
 
 @pytest.mark.slow
-def test_processes_over_udp_give_the_simulators_model(enrolled, begin, tmp_path):
+@pytest.mark.parametrize("multicast", [False, True])
+def test_processes_over_udp_give_the_simulators_model(enrolled, begin, tmp_path, multicast):
     out = tmp_path / "run"
     server = ("serve", "--credentials", enrolled / "server.toml", "--frame-bytes", 300, "--out", out)
-    served = begin(*server, *PLAN, "--deadline", 60, "--task", "tasks:make", "--quiet")
+    group = ("--multicast", f"239.255.0.1:{free_port()}") if multicast else ()
+    served = begin(*server, *PLAN, *group, "--deadline", 60, "--task", "tasks:make", "--quiet")
     device = begin("device", "--id", 1, "--credentials", enrolled / "device-1.toml", *TASK)
     fleet = begin("fleet", "--first", 2, "--devices", 4, "--credentials", enrolled, *TASK)
     for process in (served, device, fleet):

@@ -6,10 +6,13 @@ from itertools import count
 
 from slotwise.live.protocol import Label, Topics, encode
 from slotwise.live.transport import Message
+from slotwise.live.transport.udp_login import parse_group
+from slotwise.live.udp.group import GroupSender
 from slotwise.live.udp.hub import UdpHub
 from slotwise.live.udp.udp_channel import UdpChannel
 
 TOPICS = Topics("test")
+GROUP = parse_group("239.255.0.1")
 SECRETS = {number: bytes([number]) * 32 for number in range(1, 6)}
 
 
@@ -18,18 +21,23 @@ def will_of(number):
 
 
 class Air:
-    """Carries datagrams between a hub and channels, with a delay that is drawn for each."""
+    """Carries datagrams between a hub and channels, with a delay that is drawn for each.
 
-    def __init__(self, seed=0, loss=0.0, double=0.0, frame_bytes=220):
+    With a ``group`` the hub has one, which all devices hear that are not in ``deaf``.
+    """
+
+    def __init__(self, seed=0, loss=0.0, double=0.0, frame_bytes=220, group=False, deaf=()):
         self.now, self.loss, self.double = 0.0, loss, double
         self._random, self._numbers, self._heap = random.Random(seed), count(), []
         self.carried = []
         self.frame_bytes = frame_bytes
-        self.channels = {}
+        self.channels, self._group, self.deaf = {}, group, set(deaf)
+        self.joined = {}  # groups by device
         self.hub = self.new_hub()
 
     def new_hub(self):
-        self.hub = UdpHub(SECRETS, TOPICS, self.frame_bytes, self._to_device, lambda: self.now)
+        sender = GroupSender(GROUP, self.frame_bytes, self._to_group) if self._group else None
+        self.hub = UdpHub(SECRETS, TOPICS, self.frame_bytes, self._to_device, lambda: self.now, sender)
         return self.hub
 
     def device(self, number, keepalive=10, secret=None):
@@ -41,8 +49,13 @@ class Air:
             keepalive,
             lambda datagram: self._carry(datagram, lambda: self.hub.receive(datagram, address)),
             lambda: self.now,
+            join=lambda group: self.joined.update({number: group}),
         )
         return self.channels[number]
+
+    def _to_group(self, datagram):
+        for number in self.joined.keys() - self.deaf:
+            self._carry(datagram, lambda to=self.channels[number]: to.receive_from_group(datagram))
 
     def _to_device(self, datagram, address):
         def arrive():

@@ -15,9 +15,10 @@ from slotwise.learning.course import evaluation_rounds
 from slotwise.learning.local_training import LocalTraining
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, TRAINED, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
+from slotwise.live.transport.udp_login import parse_group
 from slotwise.live.udp.datagrams import LARGEST_DATAGRAM, SMALLEST_DATAGRAM
 from slotwise.options import Range, declared, names_of
-from slotwise.options.checks import Value
+from slotwise.options.checks import Value, option_names
 from slotwise.options.declarations import declarations, mark_of
 from slotwise.runs import RunConfig
 from slotwise.runs.decided_run import PolicyAgent
@@ -29,6 +30,10 @@ SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger on
 
 class Once:
     """Marks an option that a resumed run does not keep."""
+
+
+class OverUdp:
+    """Marks an option that has an effect only with a server on udp://."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,8 @@ class ServerConfig(Value):
         packet_kib: Largest packet that the broker accepts, in KiB. Longer models and updates are sent in
             parts, and a transfer that is interrupted goes on where it was.
         frame_bytes: Bytes of a datagram over udp://.
+        multicast: Multicast group, ADDRESS[:PORT], to which models are sent over udp:// once for all devices
+            that hear it; an address of 239.0.0.0/8, as in 239.255.0.1. Default: a copy for each device.
     """
 
     name: str = DEFAULT_NAME
@@ -73,21 +80,29 @@ class ServerConfig(Value):
     retransmission: Retransmission = "next-turn"
     checkpoint_every: Annotated[float, Range(least=0), Once()] = SECONDS_BETWEEN_CHECKPOINTS
     packet_kib: Annotated[int, Range(SMALLEST_PACKET, LARGEST_PACKET)] = 1024  # EMQX; mosquitto has no limit
-    frame_bytes: Annotated[int, Range(SMALLEST_DATAGRAM, LARGEST_DATAGRAM)] = 220
+    frame_bytes: Annotated[int, Range(SMALLEST_DATAGRAM, LARGEST_DATAGRAM), OverUdp()] = 220
+    multicast: Annotated[str | None, OverUdp()] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         Topics(self.name)
         listen_address(self.listen)
         check_clip_norm(self.clip_norm)
+        if self.multicast is not None:
+            parse_group(self.multicast)
         if self.longest_training is not None and self.slot_ms is not None:
             reason = "with slot_ms: a device that is late for the timeout is given up"
             raise NoEffectError("longest_training", self.longest_training, reason)
 
     def kept(self) -> dict[str, Any]:
         """Return the options that a resumed run keeps, as run.json has them."""
-        kept = [known.name for known in declarations(type(self)) if mark_of(known.marks, Once) is None]
-        return {name: getattr(self, name) for name in kept}
+        once = self.marked(Once)
+        return {name: getattr(self, name) for name in option_names(type(self)) if name not in once}
+
+    @classmethod
+    def marked(cls, mark: type) -> list[str]:
+        """Return the names of the options with a mark."""
+        return [known.name for known in declarations(cls) if mark_of(known.marks, mark) is not None]
 
 
 @dataclass(frozen=True)

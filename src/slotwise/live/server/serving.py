@@ -21,7 +21,7 @@ from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.server.events import EventLog
 from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
 from slotwise.live.server.outbox import publish_end_again
-from slotwise.live.server.server_config import LivePlan, ServerConfig
+from slotwise.live.server.server_config import LivePlan, OverUdp, ServerConfig
 from slotwise.live.transport import Channel
 from slotwise.live.transport.broker import (
     PORT,
@@ -32,7 +32,7 @@ from slotwise.live.transport.broker import (
     listen_address,
     public_address_warning,
 )
-from slotwise.live.transport.udp_login import UdpLogin
+from slotwise.live.transport.udp_login import UdpLogin, parse_group
 from slotwise.live.udp.datagrams import LARGEST_MESSAGE
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder, SavedRun
@@ -206,9 +206,13 @@ class PreparedRun:
         if isinstance(login, UdpLogin):
             from slotwise.live.udp.sockets import listening_hub  # noqa: PLC0415
 
-            async with listening_hub(login, Topics(self.server.name), self.server.frame_bytes) as hub:
+            group = None if self.server.multicast is None else parse_group(self.server.multicast)
+            topics, frame_bytes = Topics(self.server.name), self.server.frame_bytes
+            async with listening_hub(login, topics, frame_bytes, group) as hub:
                 watching.notice(f"listening at {login} for {len(login.keys)} enrolled devices")
                 yield hub
+            sent = {"to_devices": hub.bytes_sent, "to_group": hub.group.bytes_sent if hub.group else 0}
+            EventLog(watching).info("bytes_sent", **sent)
         else:
             from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
@@ -236,8 +240,9 @@ def _server(
     login = (broker or BrokerOptions()).login("server")
     if login is not None and "listen" in options:
         raise ConflictError("listen", "broker", "it is the address of the embedded broker")
-    if "frame_bytes" in options and not isinstance(login, UdpLogin):
-        raise NoEffectError("frame_bytes", options["frame_bytes"], "without a broker of udp://")
+    for only in ServerConfig.marked(OverUdp):
+        if only in options and not isinstance(login, UdpLogin):
+            raise NoEffectError(only, options[only], "without a broker of udp://")
     name = channel_name(options.get("name"), login)
     named = {} if name is None else {"name": name}
     server = ServerConfig(**{**(kept or {}), **options, **named})

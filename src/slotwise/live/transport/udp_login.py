@@ -7,8 +7,9 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from slotwise.base.errors import InputError, UserError
@@ -17,6 +18,8 @@ from slotwise.live.protocol import MAX_DEVICES, Topics
 
 SCHEME = "udp://"
 PORT = 8883
+GROUP_PORT = 8884
+SCOPED = IPv4Network("239.0.0.0/8")  # administratively scoped: RFC 2365
 SECRET_BYTES = 32
 FORMS = ("broker", "name", "keys"), ("broker", "name", "user", "secret")  # of a server, and of a device
 
@@ -37,6 +40,27 @@ class UdpLogin:
 
     def __str__(self) -> str:
         return f"{SCHEME}{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+class MulticastGroup(NamedTuple):
+    """A multicast group of IPv4."""
+
+    address: str
+    port: int
+
+
+def parse_group(text: str) -> MulticastGroup:
+    """Return the group of ``ADDRESS[:PORT]``."""
+    address, colon, given = text.partition(":")
+    port = given if colon else str(GROUP_PORT)
+    refused = InputError("multicast", text, f"ADDRESS[:PORT], with an address of {SCOPED}")
+    try:
+        known = IPv4Address(address) in SCOPED
+    except ValueError:
+        raise refused from None
+    if not known or not re.fullmatch("[1-9][0-9]{0,4}", port) or int(port) > 65535:
+        raise refused
+    return MulticastGroup(address, int(port))
 
 
 def is_udp(address: str | None) -> bool:

@@ -15,6 +15,7 @@ HELLO: Final = 0x51
 WELCOME: Final = 0x52
 SEALED: Final = 0x53
 UNKNOWN: Final = 0x54  # the server has no session with this device
+GROUP: Final = 0x55  # sealed for all devices that listen to a multicast group
 VERSION: Final = 1
 _HEADER = struct.Struct("<BH")
 _HELLO = struct.Struct(f"<BHB{RANDOM_BYTES}s")
@@ -28,9 +29,15 @@ RECEIVED: Final = 2
 PING: Final = 3
 PONG: Final = 4
 BYE: Final = 5
+ASK: Final = 6
 _PIECE = struct.Struct("<BIIIH")  # kind, message, number, pieces, question
 _RECEIVED = struct.Struct("<BIHI")  # kind, message, question, first missing piece; then a bitmap from it on
+DIGEST_BYTES: Final = 32  # of SHA-256
+# kind, message, pieces, question, message of the group, its digest
+_ASK = struct.Struct(f"<BIIHI{DIGEST_BYTES}s")
+_GROUP_PIECE = struct.Struct("<BIIIH")  # kind, message of the group, number, pieces, 0
 PIECE_BYTES: Final = SEALED_BYTES + _PIECE.size  # of a datagram with a piece that are not the piece
+GROUP_PIECE_BYTES: Final = SEALED_BYTES + _GROUP_PIECE.size  # the same: a piece has one length everywhere
 WINDOW: Final = 128  # pieces under way
 BITMAP_BYTES: Final = WINDOW // 8
 SMALLEST_DATAGRAM: Final = 128  # bytes, of which a piece has 86
@@ -79,6 +86,25 @@ class Received(NamedTuple):
     def has(self, number: int) -> bool:
         """Return whether a piece has been received."""
         return number < self.base or bool(self.bitmap >> (number - self.base) & 1)
+
+
+class Ask(NamedTuple):
+    """A message went to the group: a question that brings no piece; ``digest`` is its SHA-256."""
+
+    message: int
+    pieces: int
+    question: int
+    group_message: int
+    digest: bytes
+
+
+class GroupPiece(NamedTuple):
+    """Piece ``number`` of the ``pieces`` of a message of the group."""
+
+    message: int
+    number: int
+    pieces: int
+    data: bytes
 
 
 def header(kind: int, device: int) -> bytes:
@@ -137,13 +163,36 @@ def encode_received(received: Received) -> bytes:
     return _RECEIVED.pack(RECEIVED, *received[:-1]) + bitmap
 
 
-def decode_content(content: bytes) -> Piece | Received | int | None:
-    """Return what a sealed frame says: a piece, an acknowledgement, or its kind if that is all."""
+def encode_ask(ask: Ask) -> bytes:
+    """Return the content of a frame that asks what has come of a message of the group."""
+    return _ASK.pack(ASK, *ask)
+
+
+def encode_group_piece(piece: GroupPiece) -> bytes:
+    """Return the content of a datagram of the group with a piece."""
+    return _GROUP_PIECE.pack(PIECE, *piece[:-1], 0) + piece.data
+
+
+def decode_group_content(content: bytes) -> GroupPiece | int | None:
+    """Return what a datagram of the group says: a piece, or its kind if that is all."""
+    if len(content) == 1 and content[0] == PING:
+        return PING
+    if len(content) < _GROUP_PIECE.size or content[0] != PIECE:
+        return None
+    _, message, number, pieces, _ = _GROUP_PIECE.unpack_from(content)
+    return GroupPiece(message, number, pieces, content[_GROUP_PIECE.size :]) if number < pieces else None
+
+
+def decode_content(content: bytes) -> Piece | Received | Ask | int | None:
+    """Return what a sealed frame says; its kind if that is all."""
     if len(content) == 1 and content[0] in (PING, PONG, BYE):
         return content[0]
     if len(content) >= _PIECE.size and content[0] == PIECE:
         piece = Piece._make((*_PIECE.unpack_from(content)[1:], content[_PIECE.size :]))
         return piece if piece.number < piece.pieces else None
+    if len(content) == _ASK.size and content[0] == ASK:
+        ask = Ask._make(_ASK.unpack(content)[1:])
+        return ask if ask.pieces else None
     if _RECEIVED.size <= len(content) <= _RECEIVED.size + BITMAP_BYTES and content[0] == RECEIVED:
         bitmap = int.from_bytes(content[_RECEIVED.size :], "little")
         return Received._make((*_RECEIVED.unpack_from(content)[1:], bitmap))

@@ -28,6 +28,7 @@ from slotwise.live.udp.datagrams import (
     kind_and_device,
     parse_hello,
 )
+from slotwise.live.udp.group import GroupCopy, GroupSender
 from slotwise.live.udp.messages import Kind, Publication, decode_publication, encode_publication
 from slotwise.live.udp.sealing import (
     NONCE_BYTES,
@@ -44,6 +45,7 @@ Address = tuple[Any, ...]
 Refusal = Literal["no datagram", "unknown device", "wrong tag", "replayed", "not allowed"]
 OPENING = 4  # sessions with one device that are being opened
 LOST_AFTER = 1.5  # times the keepalive without a frame
+FIRST_PING, LONGEST_PING = 0.25, 60.0  # seconds until a device that does not hear the group is tried again
 MOST_QUEUED = 64 << 20  # bytes for one device; one that does not take them is lost
 
 
@@ -69,6 +71,8 @@ class _Client:
         self.session: Session | None = None
         self.address: Address = ()
         self.will: Message | None = None
+        self.hears = False  # the multicast group, in this session
+        self.ping_at, self.ping_pause = 0.0, FIRST_PING
         self.lost_after = LOST_AFTER
 
 
@@ -77,6 +81,8 @@ class UdpHub:
 
     Attributes:
         refused: Datagrams that were refused, by reason.
+        bytes_sent: Bytes of datagrams to single devices.
+        group: Sends to the multicast group, if there is one.
     """
 
     connected, connections = True, 1
@@ -88,10 +94,12 @@ class UdpHub:
         frame_bytes: int,
         send: Callable[[bytes, Address], None],
         now: Callable[[], float],
+        group: GroupSender | None = None,
     ) -> None:
         self._clients = {number: _Client(secret) for number, secret in keys.items()}
         self._topics, self._frame_bytes = topics, frame_bytes
-        self._send_datagram, self._now = send, now
+        self._send_on_socket, self._now = send, now
+        self.group, self.bytes_sent = group, 0
         self._retained: dict[str, bytes] = {}
         self._inbox = ArrivalQueue()
         self._inbox.put(Connected(self.connections))
@@ -112,8 +120,11 @@ class UdpHub:
         if len(topic) + len(payload) > LARGEST_MESSAGE - 16:
             raise UserError(f"a message of {len(payload):,} bytes is too long for udp://; lower packet_kib")
         message = encode_publication(Publication(Kind.PUBLISH, topic, payload))
-        for number in self._receivers(topic):
-            self._post(number, message)
+        receivers = [*self._receivers(topic)]
+        hearing = [number for number in receivers if self._clients[number].hears]
+        copy = self._to_group(message) if len(hearing) > 1 else None
+        for number in receivers:
+            self._post(number, message, copy if number in hearing else None)
 
     async def subscribe(self, *topics: str) -> None:
         """Do nothing: the server receives all that devices publish."""
@@ -134,11 +145,19 @@ class UdpHub:
             return self._clients
         return [int(n) for n in named if re.fullmatch("[0-9]{1,5}", n) and int(n) in self._clients]
 
-    def _post(self, number: int, message: bytes) -> None:
+    def _to_group(self, message: bytes) -> GroupCopy | None:
+        """Send a message to the group, if it is long enough to be worth the question whether it has come."""
+        if self.group is None or len(message) <= self.group.piece_bytes:
+            return None
+        copy = self.group.post(message)
+        self.group.due(self._now())
+        return copy
+
+    def _post(self, number: int, message: bytes, copy: GroupCopy | None = None) -> None:
         client = self._clients[number]
         if client.session is None:
             return
-        client.session.post(message)
+        client.session.post(message, copy)
         self._busy.add(number)
         if client.session.queued > MOST_QUEUED:
             self._lose(client)
@@ -188,6 +207,7 @@ class UdpHub:
                 client.opening.clear()  # also those of replayed hellos
                 session = client.session = one.session
                 client.address = address
+                self._offer_group(number, client)
                 self._send_retained(number)
                 break
         if taken is None or session is None:
@@ -200,7 +220,7 @@ class UdpHub:
         self._busy.add(number)
         allowed = all(self._take_message(number, client, message) for message in taken.messages)
         if session.over:
-            client.session = None
+            client.session, client.hears = None, False
         return None if allowed else "not allowed"
 
     def _take_message(self, number: int, client: _Client, message: bytes) -> bool:
@@ -208,6 +228,9 @@ class UdpHub:
         said = decode_publication(message)
         if said is None:
             return False
+        if said.kind == Kind.HEARS:
+            client.hears = self.group is not None
+            return True
         sender = self._topics.sender(said.topic)
         if sender is None or sender[0] != number or sender[1] not in get_args(FromDevice):
             return False
@@ -217,6 +240,13 @@ class UdpHub:
         else:
             self._inbox.put(Message(said.topic, said.payload))
         return True
+
+    def _offer_group(self, number: int, client: _Client) -> None:
+        """Tell a device of the group; until it has heard it, it is sent a copy of everything."""
+        client.hears, client.ping_at, client.ping_pause = False, self._now(), FIRST_PING
+        if self.group is not None:
+            offer = Publication(Kind.GROUP, "", self.group.offer.encode())
+            self._post(number, encode_publication(offer))
 
     def _send_retained(self, number: int) -> None:
         for topic, payload in self._retained.items():
@@ -242,6 +272,7 @@ class UdpHub:
         for client in self._clients.values():
             if client.session is not None and now - client.session.heard > client.lost_after:
                 self._lose(client)
+        soonest = min(soonest, self._serve_group(now))
         for number in tuple(self._busy):
             session = self._clients[number].session
             due = None if session is None else session.next_due
@@ -253,6 +284,24 @@ class UdpHub:
             soonest = min(soonest, max(0.005, due - now))
         return soonest
 
+    def _serve_group(self, now: float) -> float:
+        """Send what is due to the group; return the seconds until the next call."""
+        if self.group is None:
+            return 1.0
+        if self.group.due(now):  # sessions have waited for that
+            self._busy.update(number for number, one in self._clients.items() if one.hears)
+        deaf = [one for one in self._clients.values() if one.session is not None and not one.hears]
+        if tried := [one for one in deaf if one.ping_at <= now]:
+            self.group.ping()
+        for one in tried:
+            one.ping_at, one.ping_pause = now + one.ping_pause, min(2 * one.ping_pause, LONGEST_PING)
+        due = self.group.next_due
+        return 1.0 if due is None else max(0.005, due - now)
+
+    def _send_datagram(self, datagram: bytes, address: Address) -> None:
+        self.bytes_sent += len(datagram)
+        self._send_on_socket(datagram, address)
+
     def _flush(self, client: _Client) -> None:
         if client.session is not None:
             for datagram in client.session.due(self._now()):
@@ -260,6 +309,6 @@ class UdpHub:
 
     def _lose(self, client: _Client) -> None:
         """End a session, and tell the server what the device has left as its last will."""
-        client.session = None
+        client.session, client.hears = None, False
         if client.will is not None:
             self._inbox.put(client.will)

@@ -1,4 +1,4 @@
-"""Messages in a session: publications, and the first one of a device, with its last will."""
+"""Messages in a session: publications, the first one of a device, and two about a group."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ class Kind(IntEnum):
     PUBLISH = 0
     RETAINED = 1
     CONNECT = 2  # topic and payload are those of the last will
+    GROUP = 3  # the server's offer of a multicast group
+    HEARS = 4  # a device has heard the group
 
 
 class Publication(NamedTuple):

@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 NONCE_BYTES: Final = 12
+KEY_BYTES: Final = 32
 REPLAY_WINDOW: Final = 1024  # frames that may overtake each other
 _INFO = b"slotwise udp 1 "
 

@@ -3,11 +3,13 @@
 There is no clock and no socket here: datagrams go in, datagrams come out, and the caller says what time it
 is. One message is under way at a time, in pieces that fill a frame each. The last of the pieces that are sent
 at once asks what has come; the answer is a bitmap, and what is missing is sent again. If no answer comes, one
-piece is repeated after a time that doubles.
+piece is repeated after a time that doubles. A message that went to a multicast group begins with a question
+instead of its pieces: only what has not come by the group is sent.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from typing import NamedTuple
 
@@ -20,13 +22,16 @@ from slotwise.live.udp.datagrams import (
     PONG,
     SEALED,
     WINDOW,
+    Ask,
     Piece,
     Received,
     decode_content,
+    encode_ask,
     encode_piece,
     encode_received,
     header,
 )
+from slotwise.live.udp.group import GroupCopy, GroupReceiver
 from slotwise.live.udp.sealing import Opener, Sealer
 
 MOST_QUESTIONS = (1 << 16) - 1  # numbers of questions begin again at 1 afterwards
@@ -49,13 +54,15 @@ class Session:
         over: Whether the peer has said that it leaves.
         acknowledged: Messages that the peer has acknowledged.
         queued: Bytes of messages that are not acknowledged yet.
+        group: The group that this end listens to, if it does.
     """
 
     def __init__(self, device: int, sealer: Sealer, opener: Opener, frame_bytes: int, now: float) -> None:
         self._header, self._sealer, self._opener = header(SEALED, device), sealer, opener
         piece_bytes = frame_bytes - PIECE_BYTES
         self._incoming, self._piece_bytes = _Incoming(piece_bytes), piece_bytes
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[tuple[bytes, GroupCopy | None]] = deque()
+        self.group: GroupReceiver | None = None
         self._outgoing: _Outgoing | None = None
         self._question, self._asked = 0, now
         self._pause, self._round_trip = FIRST_PAUSE, 0.0
@@ -67,9 +74,17 @@ class Session:
         """Frames that came again."""
         return self._opener.replayed
 
-    def post(self, message: bytes) -> int:
-        """Add a message to those that wait; return how many have been acknowledged once it is."""
-        self._queue.append(message)
+    @property
+    def forged(self) -> bool:
+        """Whether what came by the group was not sent by the peer."""
+        return self._incoming.forged
+
+    def post(self, message: bytes, copy: GroupCopy | None = None) -> int:
+        """Add a message to those that wait; return how many have been acknowledged once it is.
+
+        With a ``copy`` it waits until that has gone to the group.
+        """
+        self._queue.append((message, copy))
         self.queued += len(message)
         return self.acknowledged + len(self._queue) + (self._outgoing is not None)
 
@@ -85,21 +100,28 @@ class Session:
     def next_due(self) -> float | None:
         """When `due` has something to send; None if nothing waits."""
         if self._outgoing is None:
-            return 0.0 if self._queue else None
+            return 0.0 if self._can_begin else None
         return self._asked + self._pause
+
+    @property
+    def _can_begin(self) -> bool:
+        """Whether the next message may begin: not before it has gone to the group."""
+        return bool(self._queue) and (self._queue[0][1] is None or self._queue[0][1].sent)
 
     def due(self, now: float) -> list[bytes]:
         """Return the datagrams to send now: those of the next message, or one that is repeated."""
         one = self._outgoing
         if one is None:
-            if not self._queue:
+            if not self._can_begin:
                 return []
-            one = self._outgoing = _Outgoing(self.acknowledged, self._queue.popleft(), self._piece_bytes)
+            one = self._outgoing = _Outgoing(self.acknowledged, *self._queue.popleft(), self._piece_bytes)
+            if one.copy is not None:
+                return self._ask(one, one.copy, now)
             return self._send(one, one.missing(Received(one.number, 0, 0)), now)
         if now < self._asked + self._pause:
             return []
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        return self._send(one, [one.base], now)
+        return self._send(one, [one.base], now) if one.copy is None else self._ask(one, one.copy, now)
 
     def take(self, datagram: bytes, now: float) -> Taken | None:
         """Take a datagram; None if it is not one of the peer's, or came before."""
@@ -108,8 +130,11 @@ class Session:
             return None
         self.heard = now
         said = decode_content(content)
-        if isinstance(said, Piece):
-            message, received = self._incoming.add(said)
+        if isinstance(said, Piece | Ask):
+            one = said
+            message, received = (
+                self._incoming.add(one) if isinstance(one, Piece) else self._incoming.asked(one, self.group)
+            )
             answers = [] if received is None else [self._seal(encode_received(received), now)]
             return Taken([] if message is None else [message], answers)
         if isinstance(said, Received):
@@ -123,6 +148,7 @@ class Session:
         one = self._outgoing
         if one is None or received.message != one.number:
             return []
+        one.copy = None  # from now on the pieces that are missing are sent
         wanted = one.missing(received)
         latest = received.question == self._question
         if latest:
@@ -135,6 +161,12 @@ class Session:
         self.queued -= one.length
         self._outgoing, self.acknowledged = None, self.acknowledged + 1
         return self.due(now)
+
+    def _ask(self, one: _Outgoing, copy: GroupCopy, now: float) -> list[bytes]:
+        """Return the datagram that asks what has come of a message by the group."""
+        self._question, self._asked = self._question % MOST_QUESTIONS + 1, now
+        ask = Ask(one.number, one.pieces, self._question, copy.number, copy.digest)
+        return [self._seal(encode_ask(ask), now)]
 
     def _send(self, one: _Outgoing, numbers: list[int], now: float) -> list[bytes]:
         """Return the datagrams of some pieces, of which the last one asks for an answer."""
@@ -151,8 +183,8 @@ class Session:
 class _Outgoing:
     """The message under way; pieces before ``base`` are acknowledged."""
 
-    def __init__(self, number: int, message: bytes, piece_bytes: int) -> None:
-        self.number, self._message, self._size = number, message, piece_bytes
+    def __init__(self, number: int, message: bytes, copy: GroupCopy | None, piece_bytes: int) -> None:
+        self.number, self._message, self.copy, self._size = number, message, copy, piece_bytes
         self.length = len(message)
         self.pieces = max(1, -(-self.length // piece_bytes))
         self.base = 0
@@ -176,31 +208,55 @@ class _Incoming:
         self._number = 0
         self._total, self._base = 0, 0
         self._pieces: dict[int, bytes] = {}
+        self._digest = b""  # of a message of which pieces may have come by the group
+        self.forged = False
 
     def add(self, piece: Piece) -> tuple[bytes | None, Received | None]:
         """Add a piece; return the message if it is complete, and what to answer."""
-        if piece.message < self._number:  # the answer was lost
-            return None, self._answer(piece, piece.pieces)
-        total = self._total or piece.pieces
-        if piece.message > self._number or piece.pieces != total or total > self._most:
-            return None, None
-        if len(piece.data) > self._piece_bytes:
-            return None, None
-        self._total = total
+        if not self._is_next(piece) or len(piece.data) > self._piece_bytes:
+            return None, self._answer_again(piece)
+        self._total = piece.pieces
         if self._base <= piece.number < self._base + WINDOW:
             self._pieces.setdefault(piece.number, piece.data)
+        return self._advance(piece)
+
+    def asked(self, ask: Ask, group: GroupReceiver | None) -> tuple[bytes | None, Received | None]:
+        """Add what has come by the group; return the message if it is complete, and what to answer."""
+        if not self._is_next(ask):
+            return None, self._answer_again(ask)
+        self._total = ask.pieces
+        if group is not None:
+            self._pieces = group.take(ask.group_message, ask.pieces) | self._pieces
+            self._digest = ask.digest
+        return self._advance(ask)
+
+    def _is_next(self, said: Piece | Ask) -> bool:
+        """Return whether this is about the message that is coming in."""
+        total = self._total or said.pieces
+        return said.message == self._number and said.pieces == total <= self._most
+
+    def _answer_again(self, said: Piece | Ask) -> Received | None:
+        """Return the answer about a message that is complete: it was lost."""
+        return self._answer(said, said.pieces) if said.message < self._number else None
+
+    def _advance(self, said: Piece | Ask) -> tuple[bytes | None, Received | None]:
+        total = self._total
         while self._base in self._pieces:
             self._base += 1
         if self._base < total:
-            return None, self._answer(piece, self._base)
+            return None, self._answer(said, self._base)
         message = b"".join(self._pieces[number] for number in range(total))
+        if self._digest and hashlib.sha256(message).digest() != self._digest:
+            self.forged = True
+            return None, None
         self._number, self._total, self._base, self._pieces = self._number + 1, 0, 0, {}
+        self._digest = b""
         # Always, also unasked: the sender has nothing more to send of this message.
-        return message, Received(piece.message, piece.question, total)
+        return message, Received(said.message, said.question, total)
 
-    def _answer(self, piece: Piece, base: int) -> Received | None:
-        if not piece.question:
+    def _answer(self, said: Piece | Ask, base: int) -> Received | None:
+        if not said.question:
             return None
         ahead = (n - base for n in range(base, base + WINDOW) if n in self._pieces)
-        bitmap = sum(1 << n for n in ahead) if piece.message == self._number else 0
-        return Received(piece.message, piece.question, base, bitmap)
+        bitmap = sum(1 << n for n in ahead) if said.message == self._number else 0
+        return Received(said.message, said.question, base, bitmap)

@@ -11,7 +11,9 @@ from slotwise.base.errors import UserError
 from slotwise.live.protocol import Topics
 from slotwise.live.transport import Message
 from slotwise.live.transport.outages import Outages
-from slotwise.live.transport.udp_login import UdpLogin
+from slotwise.live.transport.udp_login import MulticastGroup, UdpLogin
+from slotwise.live.udp.group import GroupSender
+from slotwise.live.udp.group_sockets import GroupListener, GroupSpeaker
 from slotwise.live.udp.hub import Address, UdpHub
 from slotwise.live.udp.udp_channel import UdpChannel
 
@@ -48,14 +50,18 @@ async def _open(login: UdpLogin, *, listen: bool) -> tuple[asyncio.DatagramTrans
 
 
 @asynccontextmanager
-async def listening_hub(login: UdpLogin, topics: Topics, frame_bytes: int) -> AsyncIterator[UdpHub]:
-    """Listen for the devices whose keys the login has."""
+async def listening_hub(
+    login: UdpLogin, topics: Topics, frame_bytes: int, group: MulticastGroup | None = None
+) -> AsyncIterator[UdpHub]:
+    """Listen for the devices whose keys the login has; with a ``group`` models go to it."""
     try:
         transport, protocol = await _open(login, listen=True)
     except OSError as error:
         raise UserError(f"cannot listen at {login}: {error.strerror or error}") from None
     loop = asyncio.get_running_loop()
-    hub = UdpHub(login.keys, topics, frame_bytes, transport.sendto, loop.time)
+    speaker = None if group is None else GroupSpeaker(transport, group)
+    sender = None if speaker is None else GroupSender(speaker.group, frame_bytes, speaker.send)
+    hub = UdpHub(login.keys, topics, frame_bytes, transport.sendto, loop.time, sender)
     protocol.receive = hub.receive
     ticking = asyncio.create_task(_keep_ticking(hub.tick))
     try:
@@ -67,6 +73,8 @@ async def listening_hub(login: UdpLogin, topics: Topics, frame_bytes: int) -> As
         ticking.cancel()
         hub.close()
         transport.close()
+        if speaker is not None:
+            speaker.close()
         await asyncio.sleep(0)  # the socket is closed in the next iteration: another hub may follow at once
 
 
@@ -88,8 +96,17 @@ async def connected_device(
         else:
             outages.lost(name, None)
 
-    channel = UdpChannel(device, login.secret, will, keepalive, transport.sendto, loop.time, report)
-    protocol.receive, protocol.failed = lambda data, _: channel.receive(data), channel.unreachable
+    listener = GroupListener(transport)
+    channel = UdpChannel(
+        device, login.secret, will, keepalive, transport.sendto, loop.time, report, listener.join
+    )
+    listener.receive = channel.receive_from_group
+
+    def receive(datagram: bytes, _: Address) -> None:
+        listener.read()
+        channel.receive(datagram)
+
+    protocol.receive, protocol.failed = receive, channel.unreachable
     ticking = asyncio.create_task(_keep_ticking(channel.tick))
     try:
         try:
@@ -102,6 +119,7 @@ async def connected_device(
     finally:
         ticking.cancel()
         channel.close()
+        listener.close()
         transport.close()
 
 

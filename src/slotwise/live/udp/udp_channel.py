@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from slotwise.base.errors import UserError
 from slotwise.live.transport import Arrival, Connected, Message
 from slotwise.live.transport.arrival_queue import ArrivalQueue
+from slotwise.live.transport.udp_login import MulticastGroup
 from slotwise.live.udp.datagrams import (
     LARGEST_MESSAGE,
     RANDOM_BYTES,
@@ -18,6 +19,7 @@ from slotwise.live.udp.datagrams import (
     kind_and_device,
     parse_welcome,
 )
+from slotwise.live.udp.group import GroupReceiver, Offer
 from slotwise.live.udp.messages import Kind, Publication, decode_publication, encode_publication
 from slotwise.live.udp.sealing import (
     NONCE_BYTES,
@@ -40,7 +42,8 @@ MOST_WAITING = 8 << 20  # bytes that are not acknowledged; then a publisher wait
 class UdpChannel:
     """The session of one device; `receive` and `tick` are called with what comes in, and as time passes.
 
-    ``report`` is called with whether there is a session, when that changes.
+    ``report`` is called with whether there is a session, when that changes; ``join`` with a multicast group
+    whose datagrams are to be passed to `receive_from_group`.
     """
 
     def __init__(
@@ -52,9 +55,13 @@ class UdpChannel:
         send: Callable[[bytes], None],
         now: Callable[[], float],
         report: Callable[[bool], None] = lambda _: None,
+        join: Callable[[MulticastGroup], None] = lambda _: None,
     ) -> None:
         self._device, self._secret, self._will, self._keepalive = device, secret, will, keepalive
         self._send_datagram, self._now, self._report = send, now, report
+        self._join = join
+        self._group: GroupReceiver | None = None
+        self._trusts_group, self._hears_group = True, False
         self._session: Session | None = None
         self._random = b""
         self._hello_at, self._pause = now(), FIRST_HELLO
@@ -138,12 +145,34 @@ class UdpChannel:
             for message in taken.messages:
                 self._take_message(message)
             self._notify()
-            if session.over:
+            if session.forged:  # by another device: this one has the server repeat it, and listens no more
+                self._trusts_group = False
+            if session.over or session.forged:
                 self._lose()
         elif head[0] == UNKNOWN and session is not None and now - session.heard > SURELY_SILENT:
             self._lose()
         else:
             self._take_welcome(datagram, now)
+
+    def receive_from_group(self, datagram: bytes) -> None:
+        """Take a datagram from anybody who sends to the multicast group."""
+        session, group = self._session, self._group
+        if group is None or not group.receive(datagram):
+            return
+        if session is not None and session.group is group and not self._hears_group:
+            self._hears_group = True
+            session.post(encode_publication(Publication(Kind.HEARS, "", b"")))
+            self._flush(session)
+
+    def _take_offer(self, payload: bytes) -> None:
+        """Listen to the group of the server, from now on or still."""
+        offer = Offer.decode(payload)
+        if offer is None or self._session is None or not self._trusts_group:
+            return
+        if self._group is None or self._group.offer != offer:
+            self._group = GroupReceiver(offer)
+        self._session.group, self._hears_group = self._group, False
+        self._join(offer.group)
 
     def unreachable(self) -> None:
         """Note that the server's address is not listening."""
@@ -152,7 +181,9 @@ class UdpChannel:
 
     def _take_message(self, message: bytes) -> None:
         said = decode_publication(message)
-        if said is not None and said.kind != Kind.CONNECT:
+        if said is not None and said.kind == Kind.GROUP:
+            self._take_offer(said.payload)
+        elif said is not None and said.kind in (Kind.PUBLISH, Kind.RETAINED):
             self._inbox.put(Message(said.topic, said.payload, said.kind == Kind.RETAINED))
 
     def _take_welcome(self, datagram: bytes, now: float) -> None:
