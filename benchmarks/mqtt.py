@@ -24,7 +24,6 @@ from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
 
-import aiomqtt
 import numpy as np
 
 from slotwise.learning import Evaluation, TrainingStart
@@ -32,8 +31,10 @@ from slotwise.live import ServerConfig
 from slotwise.live.server.live_run import run_live
 from slotwise.live.server.server_config import LivePlan
 from slotwise.live.server.serving import new_live_folder
+from slotwise.live.transport import Message
 from slotwise.live.transport.broker import parse_address
-from slotwise.live.transport.mqtt import NO_DELAY, connected_channel
+from slotwise.live.transport.mqtt import connected_channel
+from slotwise.live.transport.mqtt_client import MqttClient
 from slotwise.runs import RunConfig
 
 PARAMETERS = 21_840
@@ -66,14 +67,11 @@ async def echo(address: str, devices: int, first: int, qos: int) -> None:
     broker, payload = parse_address(address), bytes(4 * PARAMETERS)
 
     async def one(number: int) -> None:
-        async with aiomqtt.Client(
-            broker.host, broker.port, identifier=f"raw-{number}", socket_options=NO_DELAY
-        ) as client:
-            await client.subscribe(f"raw/to/{number}", qos=1)
-            await client.publish("raw/here", str(number), qos=1)
-            async for message in client.messages:
-                if message.payload == b"end":
-                    return
+        received: asyncio.Queue[Message] = asyncio.Queue()
+        async with MqttClient(broker, f"raw-{number}", receive=received.put_nowait) as client:
+            await client.subscribe([f"raw/to/{number}"])
+            await client.publish("raw/here", b"")
+            while (await received.get()).payload != b"end":
                 await client.publish(f"raw/from/{number}", payload, qos=qos)
 
     await asyncio.gather(*(one(number) for number in range(first, first + devices)))
@@ -81,28 +79,24 @@ async def echo(address: str, devices: int, first: int, qos: int) -> None:
 
 async def raw_loop(address: str, devices: int, processes: int, grants: int, qos: int) -> float:
     """Return the grants per second of the raw loop."""
-    broker = parse_address(address)
-    async with aiomqtt.Client(
-        broker.host, broker.port, identifier="raw-server", socket_options=NO_DELAY
-    ) as client:
-        await client.subscribe("raw/from/+", qos=1)
-        await client.subscribe("raw/here", qos=1)
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    async with MqttClient(parse_address(address), "raw-server", receive=received.put_nowait) as client:
+        await client.subscribe(["raw/from/+", "raw/here"])
         command = [sys.executable, __file__, "--echo", address, "--qos", str(qos)]
         firsts = [1 + devices * i // processes for i in range(processes + 1)]
         children = [
             subprocess.Popen([*command, "--first", str(first), "--devices", str(following - first)])
             for first, following in pairwise(firsts)
         ]
-        messages = client.messages
         for _ in range(devices):
-            await anext(messages)
+            await received.get()
         began = time.perf_counter()
         for grant in range(grants):
             await client.publish(f"raw/to/{grant % devices + 1}", b"grant", qos=qos)
-            await anext(messages)
+            await received.get()
         seconds = time.perf_counter() - began
         for number in range(1, devices + 1):
-            await client.publish(f"raw/to/{number}", b"end", qos=1)
+            await client.publish(f"raw/to/{number}", b"end")
         for child in children:
             await asyncio.to_thread(child.wait)
     return grants / seconds

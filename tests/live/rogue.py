@@ -38,7 +38,7 @@ class RogueChannel:
             rest //= 128
             if not rest:
                 break
-        self._channel._client._client.socket().sendall((b"\x32" + length + body)[: len(body) // 2])
+        self._channel._client.socket.sendall((b"\x32" + length + body)[: len(body) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
 
 

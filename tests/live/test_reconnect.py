@@ -116,7 +116,7 @@ def test_what_was_said_while_only_the_server_was_away_is_asked_for_again(tmp_pat
             await publish(topic, payload, **how)
             if f"/{kind}" in topic and b'"round":"3"' in payload and not broken:
                 broken.append(topic)
-                channel._client._client.socket().shutdown(socket.SHUT_RDWR)
+                channel._client.socket.shutdown(socket.SHUT_RDWR)
 
         channel.publish = publish_and_break
 

@@ -21,7 +21,7 @@ EXTRAS = {
     "pandas": ("pandas",),
     "datasets": ("datasets",),
     "udp": ("cryptography",),
-    "mqtt": ("aiomqtt", "paho", "cryptography"),
+    "mqtt": ("paho", "cryptography"),
     "broker": ("amqtt",),
     "ray": ("ray",),
     "flower": ("flwr",),

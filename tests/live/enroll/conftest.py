@@ -8,18 +8,38 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from aiomqtt import Client, Will
 from processes import free_port, until
 
 from slotwise.base.errors import UserError
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.live.enroll.enrolment_folder import create_enrolment
+from slotwise.live.transport import Message
 from slotwise.live.transport.broker import read_credentials
 from slotwise.live.transport.mqtt import connected_channel
+from slotwise.live.transport.mqtt_client import MqttClient
 
 SECONDS = 60.0  # until a test gives up
+
+
+class Client(MqttClient):
+    """A client that keeps what it receives."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._received: asyncio.Queue[Message] = asyncio.Queue()
+        super().__init__(*arguments, receive=self._received.put_nowait, **options)
+
+    async def next(self) -> Message:
+        """Return the next message; raises an MqttError if the connection ends first."""
+        waiting = [asyncio.ensure_future(one) for one in (self._received.get(), self.ended())]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
+        finally:
+            for one in waiting:
+                one.cancel()
 
 
 @dataclass
@@ -33,19 +53,10 @@ class Mosquitto:
         """Have it read its files again; it does so a moment later."""
         self.process.send_signal(signal.SIGHUP)
 
-    def client(self, name: str, will: Will | None = None, timeout: float = SECONDS) -> Client:
+    def client(self, name: str, *, will: Message | None = None, identifier: str | None = None) -> Client:
         """A client with the credentials of ``name``, and with an identifier of its own choice."""
         broker = read_credentials(self.folder / f"{name}.toml")
-        return Client(
-            broker.host,
-            broker.port,
-            username=broker.user,
-            password=broker.password,
-            identifier=f"some-{name}",
-            tls_context=broker.tls_context(),
-            will=will,
-            timeout=timeout,
-        )
+        return Client(broker, identifier or f"some-{name}", will=will)
 
     async def enter(self, name: str) -> None:
         """Connect as slotwise does, and leave.

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from aiomqtt import Client, MqttError
 from processes import free_port
 
 from slotwise.base.errors import UserError
@@ -18,6 +17,7 @@ from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.live.enroll.enrolment_folder import change_enrolment, create_enrolment
 from slotwise.live.transport.broker import Broker, read_credentials
 from slotwise.live.transport.mqtt import connected_channel
+from slotwise.live.transport.mqtt_client import MqttError
 
 ROOT = "slotwise/trial"
 
@@ -40,18 +40,13 @@ def test_everybody_enrolled_is_let_in(mosquitto) -> None:
         enter(read_credentials(mosquitto.folder / f"{name}.toml"))
 
 
-def test_certificates_are_in_order_for_a_strict_reader(mosquitto) -> None:
+def test_certificates_are_in_order_for_a_strict_reader(mosquitto, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = read_credentials(mosquitto.folder / "device-1.toml")
     context = broker.tls_context()
     assert context is not None
     context.verify_flags |= ssl.VERIFY_X509_STRICT
-
-    async def connect() -> None:
-        login = {"username": broker.user, "password": broker.password}
-        async with Client(broker.host, broker.port, tls_context=context, **login):
-            pass
-
-    asyncio.run(connect())
+    monkeypatch.setattr(Broker, "tls_context", lambda _: context)
+    enter(broker)
 
 
 @pytest.mark.parametrize("enrolled", ["passwords"], indirect=True)
@@ -120,12 +115,12 @@ def test_a_message_larger_than_the_largest_model_ends_the_connection(tmp_path: P
 
     async def publish(size: int) -> None:
         async with broker.client("device-1") as client, asyncio.timeout(60):
-            await client.subscribe(f"{ROOT}/all/#", qos=1)
+            await client.subscribe([f"{ROOT}/all/#"])
             with suppress(MqttError):  # it may be cut off in the middle of it
-                await client.publish(f"{ROOT}/from/1/update", bytes(size), qos=1, timeout=1)
+                await client.publish(f"{ROOT}/from/1/update", bytes(size))
             async with broker.client("server") as server:
-                await server.publish(f"{ROOT}/all/end", b"x", qos=1)
-            await anext(aiter(client.messages))
+                await server.publish(f"{ROOT}/all/end", b"x")
+            await client.next()
 
     asyncio.run(publish(4 * 1000 + 4096))
     with pytest.raises(MqttError):
@@ -185,15 +180,15 @@ async def heard_first(mosquitto, revoked: list[int], added: int, reloaded: Calla
     """
     connected = False
     async with mosquitto.client("server") as server, mosquitto.client("device-8") as other:
-        await server.subscribe(f"{ROOT}/from/+/+", qos=1)
+        await server.subscribe([f"{ROOT}/from/+/+"])
         with suppress(MqttError):  # it may be thrown out at once
-            async with mosquitto.client("device-7", timeout=60) as device:
+            async with mosquitto.client("device-7") as device:
                 connected = True
                 change_enrolment(mosquitto.folder, revoke=revoked, add=added)
                 mosquitto.reload()
                 await asyncio.to_thread(reloaded)
-                await device.publish(f"{ROOT}/from/7/update", b"x", qos=1, timeout=2)
+                await device.publish(f"{ROOT}/from/7/update", b"x")
         assert connected
-        await other.publish(f"{ROOT}/from/8/update", b"x", qos=1)
+        await other.publish(f"{ROOT}/from/8/update", b"x")
         async with asyncio.timeout(60):
-            return str((await anext(aiter(server.messages))).topic)
+            return (await server.next()).topic

@@ -34,7 +34,7 @@ def embedded(folder):
 
 def cut(channel):
     """Break the connection, as a network does."""
-    channel._client._client.socket().shutdown(socket.SHUT_RDWR)
+    channel._client.socket.shutdown(socket.SHUT_RDWR)
 
 
 async def is_connected(channel):

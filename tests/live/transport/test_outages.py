@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from aiomqtt import MqttCodeError, MqttError
 
 from slotwise.base.errors import UserError
 from slotwise.live.transport.broker import Broker
 from slotwise.live.transport.connecting import rejection, try_connecting
+from slotwise.live.transport.mqtt_client import MqttError
 from slotwise.live.transport.outages import (
     FIRST,
     LONGEST,
@@ -39,7 +39,7 @@ class Clients:
     def __init__(self, errors):
         self._errors = list(errors)
 
-    def __call__(self, logger):
+    def __call__(self):
         return self
 
     async def __aenter__(self):
@@ -114,19 +114,9 @@ def test_why_the_broker_rejects_clients_is_reported_once():
     for _ in range(2):
         outages.lost("one", None)
         for _ in range(2):
-            outages.lost("one", rejection(MqttCodeError(Code(5)), BROKER))
+            outages.lost("one", rejection(MqttError("Not authorized", 135), BROKER))
         outages.over("one")
     assert noted == [LOST, "broker rejected the login: Not authorized; retrying", AGAIN] * 2
-
-
-class Code:
-    """A reason code as the MQTT library has it."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def __str__(self):
-        return "Not authorized"
 
 
 CLOSED, REFUSED = OSError("closed"), ConnectionRefusedError(111, "Connection refused")

@@ -102,7 +102,7 @@ class BrokerOptions:
             raise ConflictError(given[0], "credentials")
         if is_udp(address) or self._are_for_udp:
             return self._udp_login(client)
-        require("aiomqtt", "paho")
+        require("paho")
         if self.credentials is not None:
             broker = read_credentials(self.credentials)
             if address is not None:  # another of its addresses

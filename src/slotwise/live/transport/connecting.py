@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 import time
 from collections.abc import Callable
-from typing import Any
-
-from aiomqtt import Client, MqttCodeError, MqttError
 
 from slotwise.base.errors import UserError
 from slotwise.live.transport.broker import Broker
+from slotwise.live.transport.mqtt_client import MqttClient, MqttError
 from slotwise.live.transport.outages import Backoff
 
-REJECTED = (4, 5, 134, 135)  # wrong user or password, not authorised; in MQTT 3.1.1 and in paho
-
-
-class _FirstError(logging.Handler):
-    """The first error that the MQTT library logs and reports nowhere else.
-
-    A broker that rejects a certificate closes the connection; without this it would look like a broker that
-    does not answer.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self._loop = asyncio.get_running_loop()
-        self.text: asyncio.Future[str] = self._loop.create_future()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._loop.call_soon_threadsafe(self._keep, record.getMessage())  # may be called from any thread
-
-    def _keep(self, text: str) -> None:
-        if not self.text.done():
-            self.text.set_result(text)
+REJECTED = (134, 135)  # wrong user or password, not authorised
 
 
 async def try_connecting(
-    make_client: Callable[..., Client],
+    make_client: Callable[[], MqttClient],
     broker: Broker,
     timeout: float,
     notice: Callable[[str], None],
@@ -51,20 +28,9 @@ async def try_connecting(
     """
     until, backoff = time.monotonic() + timeout, Backoff()
     while True:
-        # A new logger for each attempt: its error must not be one of an earlier attempt.
-        first_error, logger = _FirstError(), logging.Logger("slotwise.mqtt")
-        logger.addHandler(first_error)
-        client = make_client(logger=logger)
-        entering = asyncio.ensure_future(client.__aenter__())
-        outcomes: set[asyncio.Future[Any]] = {entering, first_error.text}
         try:
-            await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
-            if not entering.done():
-                # After such an error the library would wait for its own timeout.
-                entering.cancel()
-                raise MqttError(first_error.text.result())
-            await entering
-            await client.__aexit__(None, None, None)
+            async with make_client():
+                return
         except (MqttError, ssl.SSLError) as error:
             why, late = rejection(error, broker), stopped() or time.monotonic() >= until
             # A connection that ends in the handshake may have been cut: only an alert is surely a rejection.
@@ -74,8 +40,6 @@ async def try_connecting(
                 raise UserError(f"cannot reach a broker at {broker} ({error})") from None
             notice(f"waiting for the broker at {broker} ({error})")
             pause = min(backoff.next(error, 0.0), max(0.0, until - time.monotonic()))
-        else:
-            return
         await asyncio.sleep(pause)
 
 
@@ -87,8 +51,8 @@ def _may_be_cut(error: Exception) -> bool:
 def rejection(error: Exception, broker: Broker) -> str | None:
     """Describe why broker or client reject each other; None if the connection only failed."""
     text = str(error)
-    if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in REJECTED:
-        return f"broker rejected the login: {error.rc}"
+    if isinstance(error, MqttError) and error.code in REJECTED:
+        return f"broker rejected the login: {error}"
     # With TLS 1.3 a client is connected before the broker has checked its certificate. The refusal comes
     # afterwards, as an alert or only as the end of the connection.
     alert_lost = broker.certificate is not None and _may_be_cut(error)
