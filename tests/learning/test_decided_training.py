@@ -13,26 +13,41 @@ from slotwise import Episode, Evaluation, History, InputError, Scenario, Task, T
 from slotwise.aggregation import Vector
 from slotwise.fleet import Fleet
 from slotwise.learning import Training
+from slotwise.radio import ChannelModel, Noma, Ofdma, RateAdaptive, Rayleigh
 from slotwise.rules import Mifa
 from slotwise.schedule import Decision, Learning
-from slotwise.schedule.decisions import DecisionKind
+from slotwise.schedule.decisions import OF_GROUPS, DecisionKind
 
 CASES: dict[str, tuple[str, tuple[DecisionKind, ...], dict[str, Any]]] = {
     "sender": ("async", ("sender",), {}),
     "participants": ("sync", ("participants",), {}),
     "sizes of sync": ("sync", ("group_size", "participants"), {}),
     "everything": ("idfl", ("sender", "group_size", "delay"), {"delay": 1}),
+    "blocks": ("async", ("blocks",), {}),
+    "powers of noma": ("async", ("power",), {"access": Noma}),
+    "a group": ("idfl", ("sender", "blocks", "power", "group_size"), {"delay": 1}),
 }
 SCENARIO = Scenario(devices=6, group_size=2, compute_slots=3, deadline=120)
+RADIO = RateAdaptive(
+    channel=ChannelModel(fading=Rayleigh(coherence_slots=4), seed=2), bits=40_000, broadcast_bits=40_000
+)
 FLEET = Fleet(
     compute_slots=(3, 5, 2, 4, 7, 3), link_slots=(1, 1, 2, 1, 1, 3), jitter=0.3, uplink_loss=0.2, seed=4
 )
+
+LOSSLESS = replace(FLEET, uplink_loss=0.0)
 
 
 def by_learning(decision: Decision, learning: Learning) -> Any:
     """Answer by all that is known, so that anything another way changes the timeline."""
     score = np.nan_to_num(learning.norms, nan=9.0) + np.nan_to_num(learning.losses, nan=1.0)
     score = score + 0.1 * np.nansum(learning.round_losses)
+    if decision.kind in OF_GROUPS:
+        score = score[np.array(decision.allowed) - 1]
+    if decision.kind == "blocks":
+        return [1 + int(30 * one) % (decision.count // len(decision.allowed)) for one in score]
+    if decision.kind == "power":
+        return [(1 + int(30 * one) % 4) / 4 for one in score]
     if decision.kind == "participants":
         return sorted(decision.allowed, key=lambda n: -score[n - 1])[: decision.count]
     if decision.kind == "sender":
@@ -42,8 +57,14 @@ def by_learning(decision: Decision, learning: Learning) -> Any:
 
 def episode_of(case: str, **changes: Any) -> Episode:
     policy, decide, options = CASES[case]
+    if not set(decide).intersection(OF_GROUPS):
+        return Episode(replace(SCENARIO, **changes), policy, decide=decide, fleet=FLEET, **options)
+    at_once = changes.pop("sub_channels", 2)
     scenario = replace(SCENARIO, **changes)
-    return Episode(scenario, policy, decide=decide, fleet=FLEET, **options)
+    access = {"access": Ofdma, **options}["access"](devices=at_once)
+    link = access.link(RADIO.link(scenario))
+    others = {name: value for name, value in options.items() if name != "access"}
+    return Episode(scenario, policy, decide=decide, fleet=LOSSLESS, link=link, **others)
 
 
 def same(one: History, other: History) -> bool:

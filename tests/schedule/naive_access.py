@@ -116,9 +116,17 @@ class NaiveOfdma(NaiveGroups):
 
 @dataclass
 class NaiveNoma(NaiveGroups):
+    part: Callable[[int, int], float] = lambda device, slot: 1.0  # of its power, as decided in a slot
+
+    def begin(self, devices: Sequence[int], slot: int) -> None:
+        self.parts = {n: self.part(n, slot) for n in devices}
+
+    def power(self, device: int) -> float:
+        return self.parts[device]
+
     def carried(self, device: int, sending: Sequence[int], slot: int) -> int:
         """Those decoded later are interference: lower power, or the same and a higher number."""
-        mine = self.snr(device, slot)
-        powers = [(self.snr(n, slot), n) for n in sending]
+        mine = self.snr(device, slot) * self.parts[device]
+        powers = [(self.snr(n, slot) * self.parts[n], n) for n in sending]
         later = [power for power, n in powers if power < mine or (power == mine and n > device)]
         return floor(efficiency(self.radio.rate, mine / (1 + sum(later))) * self.radio.uplink_scale)

@@ -6,76 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from deciding import LikePolicy, arbitrary, decided, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_fleets import DEADLINE, fleets, lost_rows, scenarios, uplink_rows
+from random_fleets import DEADLINE, fleets, scenarios
 from random_links import SENDERS, ChannelCase, FadingLink, channel_cases
 
-from slotwise import Episode, InputError, Scenario, Timeline, UserError, simulate
+from slotwise import Episode, InputError, Scenario, UserError, simulate
 from slotwise.fleet import Batteries, Fleet
-from slotwise.schedule import Asynchronous, Decision, IntentionalDelay, Synchronous, first_ready
+from slotwise.schedule import Asynchronous, Decision, IntentionalDelay, Synchronous
 from slotwise.schedule.decisions import KINDS, DecisionKind
-from slotwise.schedule.policies import BOOKED, Participants
 
 THOUSAND = settings(max_examples=1000)
 PLAIN = Scenario(devices=4, group_size=2, compute_slots=3, deadline=60)
-
-
-def rows(timeline: Timeline) -> tuple[Any, ...]:
-    """All that happens on the channel."""
-    slots = zip(timeline.broadcast_start.tolist(), timeline.broadcast_end.tolist(), strict=True)
-    receivers = [timeline.receivers(v).tolist() for v in range(timeline.models)]
-    return (uplink_rows(timeline), lost_rows(timeline), list(slots), receivers, timeline.waits.tolist())
-
-
-class LikePolicy:
-    """Answers each decision as the policy of a case would, from what the decision shows."""
-
-    def __init__(self, case: ChannelCase) -> None:
-        self.scenario, self.policy = case.scenario, case.policy
-
-    def __call__(self, decision: Decision) -> int | Sequence[int]:
-        return getattr(self, decision.kind)(decision)  # type: ignore[no-any-return]
-
-    def sender(self, decision: Decision) -> int:
-        return self.policy.selection(decision.waiting, decision.round, decision.last_sender).device
-
-    def group_size(self, decision: Decision) -> int:
-        changes = ((0, self.scenario.group_size), *self.scenario.group_size_changes)
-        return [size for slot, size in changes if slot <= decision.slot][-1]
-
-    def delay(self, decision: Decision) -> int:
-        return getattr(self.policy, "delay", 0)
-
-    def participants(self, decision: Decision) -> Sequence[int]:
-        assert isinstance(self.policy, Synchronous)
-        if self.policy.participation in BOOKED:
-            absent = set(range(1, self.scenario.devices + 1)).difference(decision.allowed)
-            size = decision.count
-            if self.policy.participation == "round-robin":
-                size = self.group_size(decision) if decision.round else self.scenario.group_size
-            everyone, seed = self.scenario.devices, self.policy.seed
-            return Participants(everyone, size, self.policy.participation, seed).participants(
-                decision.round, absent
-            )
-        left, last, chosen = list(decision.waiting), 0, []
-        for _ in range(decision.count):
-            one = self.policy.participation(left, decision.round, last)
-            left.remove(one)
-            last = one.device
-            chosen.append(last)
-        return chosen
-
-
-def decided(case: ChannelCase, kinds: Sequence[DecisionKind], **options: Any) -> Episode:
-    """The episode of a case in which its policy does not decide about these."""
-    policy: Any = case.policy
-    if "sender" in kinds:
-        policy = replace(policy, selection=first_ready)
-    if "participants" in kinds:
-        policy = replace(policy, participation="round-robin")
-    scenario = replace(case.scenario, group_size_changes=()) if "group_size" in kinds else case.scenario
-    return Episode(scenario, policy, decide=kinds, fleet=case.fleet, link=case.link, **options)
 
 
 def kinds_of(case: ChannelCase) -> st.SearchStrategy[list[DecisionKind]]:
@@ -98,15 +41,6 @@ def test_answering_like_a_policy_gives_its_timeline(case: ChannelCase, data: st.
         assert timeline.rounds == 0
     else:
         assert rows(timeline) == rows(expected)
-
-
-def arbitrary(decision: Decision) -> Any:
-    """An answer that depends on all that a decision shows."""
-    key = hash((decision.slot, decision.round, *decision.allowed, *decision.waiting))
-    if decision.kind != "participants":
-        return decision.allowed[key % len(decision.allowed)]
-    start, count = key % len(decision.allowed), 1 + key % decision.count
-    return [decision.allowed[(start + i) % len(decision.allowed)] for i in range(count)]
 
 
 @settings(max_examples=300)

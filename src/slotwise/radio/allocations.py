@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from slotwise.base.random_streams import Floats
 from slotwise.base.user_code import described_function, user_errors
 from slotwise.options import Choice
 from slotwise.radio.rates import Rate
+from slotwise.schedule.link import Allocated
 
 Integers = NDArray[np.int64]
 LEAST_RATE = 1e-6  # of the best of a group; lower ones count as that for `inverse_rate`
@@ -55,12 +56,10 @@ class Group:
         bits: Floats = self.rate.efficiency(self.snr[:, None] * (power / share)) * (share * self.scale)
         return bits
 
-
-class Allocated(NamedTuple):
-    """Resource blocks of each device, and the part of its power that it sends with."""
-
-    blocks: Integers
-    power: Floats
+    def with_blocks(self, blocks: Any) -> Allocated:
+        """Return these blocks with the power that each device has on its own."""
+        integers = np.array(blocks, dtype=np.int64)
+        return Allocated(integers, np.ones(len(integers)) if self.full_power else integers / self.blocks)
 
 
 class Allocation(Protocol):
@@ -135,8 +134,7 @@ def allocated(allocation: Allocation, group: Group) -> Allocated:
     with user_errors(name, anywhere=False):
         answer: Any = allocation(group)
     if allocation in ALLOCATIONS.values():
-        blocks = answer
-        return Allocated(blocks, np.ones(len(blocks)) if group.full_power else blocks / group.blocks)
+        return group.with_blocks(answer)
     blocks, power = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     blocks = _numbers(f"{name}: blocks", blocks, group)
     if (blocks != np.floor(blocks)).any() or blocks.min() < 1 or blocks.sum() > group.blocks:
@@ -144,12 +142,13 @@ def allocated(allocation: Allocation, group: Group) -> Allocated:
             f"{name}: blocks must be whole numbers of at least 1, together at most {group.blocks}; "
             f"they are {blocks.tolist()}"
         )
+    given = group.with_blocks(blocks)
     if power is None:
-        power = np.ones(len(blocks)) if group.full_power else blocks / group.blocks
+        return given
     power = _numbers(f"{name}: powers", power, group)
     if power.min() <= 0 or power.max() > 1:
         raise UserError(f"{name}: powers must be above 0 and at most 1; they are {power.tolist()}")
-    return Allocated(blocks.astype(np.int64), power)
+    return given._replace(power=power)
 
 
 def _numbers(what: str, values: Any, group: Group) -> Floats:

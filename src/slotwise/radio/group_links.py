@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from slotwise.base.random_streams import Floats
-from slotwise.radio.allocations import Allocated, Allocation, Group, allocated
+from slotwise.radio.allocations import ALLOCATIONS, Allocation, Group, allocated, equal_blocks
 from slotwise.radio.channel import decibels
 from slotwise.radio.radio_link import RadioLink, whole_bits
-from slotwise.schedule.link import Transmission
+from slotwise.schedule.link import Allocated, Transmission
 from slotwise.schedule.pairings import Pairing
 
 _TILE = 16_384  # SNRs that are drawn together: they fit into a fast cache
@@ -59,6 +59,14 @@ class GroupRadioLink(ABC):
         radio = self.radio
         return min(slot + radio.give_up_slots, max(slot, radio.deadline) + 1)
 
+    def group_with(self, devices: Sequence[int], slot: int, blocks: int, *, full_power: bool) -> Group:
+        """Return devices that begin to send in ``slot`` on a band of so many resource blocks."""
+        radio = self.radio
+        snr = self.snr([device - 1 for device in devices], slot // radio.coherence_slots)
+        return Group(
+            tuple(devices), snr, radio.update_bits, blocks, radio.rate, full_power, radio.uplink_scale
+        )
+
     def snr(self, places: Sequence[int], block: int) -> Floats:
         """Return the linear SNRs of the devices at ``places`` (device n is at n−1) in a block."""
         if self.devices > _MOST_DRAWN:
@@ -80,7 +88,32 @@ class GroupRadioLink(ABC):
         return row
 
 
-class OfdmaLink(GroupRadioLink):
+class AllocatingRadioLink(GroupRadioLink):
+    """One that may be told what the devices of a group get (`slotwise.schedule.link.AllocatingLink`)."""
+
+    @property
+    @abstractmethod
+    def allocates(self) -> Mapping[str, str | None]:
+        """What may be decided, and the option that has decided it already, or None."""
+
+    @abstractmethod
+    def group(self, devices: Sequence[int], slot: int) -> Group:
+        """Return what an allocation sees of a group that begins in ``slot``."""
+
+    @abstractmethod
+    def allocated(self, group: Group, blocks: Sequence[int] | None = None) -> Allocated:
+        """Return blocks and powers of a group: these blocks, or those of the allocation."""
+
+    @abstractmethod
+    def sent(self, devices: Sequence[int], slot: int, allocated: Allocated) -> list[Transmission]:
+        """Return what becomes of each uplink of a group that begins in ``slot``."""
+
+    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
+        """Return what becomes of each uplink, with what the allocation gives to its device."""
+        return self.sent(devices, slot, self.allocated(self.group(devices, slot)))
+
+
+class OfdmaLink(AllocatingRadioLink):
     """Each device of a group has resource blocks of its own until all have sent.
 
     A device with b of B blocks and the part p of its power has the SNR p·B/b times that of the whole band,
@@ -103,17 +136,25 @@ class OfdmaLink(GroupRadioLink):
         scale = self.radio.uplink_scale * share
         return replace(self.radio, uplink_scale=scale, uplink_gain=gain).planned_slots
 
-    def allocated(self, devices: Sequence[int], slot: int) -> Allocated:
-        """Return blocks and powers of a group that begins in ``slot``."""
-        radio = self.radio
-        snr = self.snr([device - 1 for device in devices], slot // radio.coherence_slots)
-        sizes = radio.update_bits, self.blocks, radio.rate, self.full_power, radio.uplink_scale
-        return allocated(self.allocation, Group(tuple(devices), snr, *sizes))
+    @property
+    def allocates(self) -> Mapping[str, str | None]:
+        """Blocks and power may be decided, unless an allocation or the power density has decided them."""
+        own = self.allocation not in ALLOCATIONS.values()  # such a function may return powers
+        power = "allocation" if own else None if self.full_power else "ofdma_power"
+        return {"blocks": None if self.allocation is equal_blocks else "allocation", "power": power}
 
-    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
+    def group(self, devices: Sequence[int], slot: int) -> Group:
+        """Return what the allocation sees of a group that begins in ``slot``."""
+        return self.group_with(devices, slot, self.blocks, full_power=self.full_power)
+
+    def allocated(self, group: Group, blocks: Sequence[int] | None = None) -> Allocated:
+        """Return blocks and powers of a group: these blocks, or those of the allocation."""
+        return allocated(self.allocation, group) if blocks is None else group.with_blocks(blocks)
+
+    def sent(self, devices: Sequence[int], slot: int, allocated: Allocated) -> list[Transmission]:
         """Return what becomes of each uplink, at the rate of its device's blocks."""
         radio, places = self.radio, [device - 1 for device in devices]
-        blocks, power = self.allocated(devices, slot)
+        blocks, power = allocated
         share = blocks / self.blocks
         gain, scale = power / share, share * radio.uplink_scale
         start, end, each = slot, self.end(slot), radio.coherence_slots
@@ -136,11 +177,12 @@ class OfdmaLink(GroupRadioLink):
         ]
 
 
-class NomaLink(GroupRadioLink):
+class NomaLink(AllocatingRadioLink):
     """All devices of a group send on the whole band, and the server cancels what it has decoded.
 
     It decodes in the order of received power, the highest first, and equal powers by device. Who is decoded
-    later and still sends is interference: the SINR is SNR / (1 + the sum of their SNRs).
+    later and still sends is interference: the SINR is SNR / (1 + the sum of their SNRs). Devices send with
+    their whole power, unless it is decided.
     """
 
     returns_valid_slots: ClassVar[bool] = True
@@ -154,14 +196,29 @@ class NomaLink(GroupRadioLink):
         """Slots of a device that has its share of the time for itself."""
         return tuple(self.most_senders * slots for slots in self.radio.planned_slots)
 
-    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
+    @property
+    def allocates(self) -> Mapping[str, str | None]:
+        """The power may be decided; the band is not divided."""
+        return {"power": None}
+
+    def group(self, devices: Sequence[int], slot: int) -> Group:
+        """Return a group whose devices all have the one block of the band."""
+        return self.group_with(devices, slot, 1, full_power=True)
+
+    def allocated(self, group: Group, blocks: Sequence[int] | None = None) -> Allocated:  # noqa: ARG002
+        """Return the whole band and the whole power for each device."""
+        return group.with_blocks([1] * len(group.devices))
+
+    def sent(self, devices: Sequence[int], slot: int, allocated: Allocated) -> list[Transmission]:
         """Return what becomes of each uplink, at the rate that the interference leaves."""
         now, end, each = slot, self.end(slot), self.radio.coherence_slots
+        power = dict(zip(devices, allocated.power.tolist(), strict=True))
         missing, through = dict.fromkeys(sorted(devices), self.radio.update_bits), dict[int, int]()
         while missing and now < end:
             block = now // each
             stop = min((block + 1) * each, end)
-            snr = self.snr([device - 1 for device in missing], block).tolist()
+            alone = self.snr([device - 1 for device in missing], block).tolist()
+            snr = [power[device] * one for device, one in zip(missing, alone, strict=True)]
             # Sorting is stable, so equal powers stay in the order of devices.
             decoded = sorted(zip(missing, snr, strict=True), key=lambda pair: -pair[1])
             while decoded and now < stop:  # until one of them is through, or the block ends
@@ -177,7 +234,10 @@ class NomaLink(GroupRadioLink):
                         del missing[device]
                         through[device] = now - slot
                 decoded = [pair for pair in decoded if pair[0] in missing]
-        return [Transmission(through.get(device, end - slot), lost=device in missing) for device in devices]
+        return [
+            Transmission(through.get(device, end - slot), device in missing, power[device])
+            for device in devices
+        ]
 
     def _carried(self, powers: Sequence[float]) -> list[int]:
         """Return the bits of a slot of each device, in the order of decoding."""

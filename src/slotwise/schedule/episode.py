@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,16 @@ from slotwise.base.errors import ConflictError, InputError, UserError
 from slotwise.base.user_code import user_errors
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.decisions import KINDS, OF_ROUNDS, Answer, Decision, DecisionKind, with_group_size
+from slotwise.schedule.decisions import (
+    KINDS,
+    OF_GROUPS,
+    OF_ROUNDS,
+    Answer,
+    Checked,
+    Decision,
+    DecisionKind,
+    with_group_size,
+)
 from slotwise.schedule.events import driven
 from slotwise.schedule.link import Floats, Link
 from slotwise.schedule.policies import Participants
@@ -40,7 +49,9 @@ class Episode:
         policy: The policy that decides everything else: an object, or a short name with its options.
         decide: What is decided by the caller: "sender" (who sends next), "participants" (who takes part in a
             round of sync), "group_size" (of every round but the first), "delay" (how many rounds the senders
-            of a round wait for their next model, in async and idfl); one of them or several.
+            of a round wait for their next model, in async and idfl), "blocks" (resource blocks of each device
+            of a group, with ofdma), "power" (the part of its power that each of them sends with, with ofdma
+            and noma); one of them or several.
         rounds: End after so many rounds, or at the deadline, whichever comes first.
         fleet: The devices, if they are not all equal and without faults.
         link: Slots and losses of uplinks and broadcasts, instead of those of scenario and fleet.
@@ -72,9 +83,10 @@ class Episode:
         refuse_unseen_channel(self._policy, self.link)
         self._drive = driven(scenario, self._policy, self.fleet, rounds, self.link, self._kinds)
         _refuse_decided_twice(self._kinds, scenario, self._policy, self._drive.delivery)
+        _refuse_given(self._kinds, self.link)
         self._scheduler = self._drive.scheduler
         self._steps = self._drive.steps(scenario.deadline)
-        self._answers: list[int | tuple[int, ...]] = []
+        self._answers: list[Checked] = []
         self._changes: Sequence[tuple[int, int]] = []  # (slot of the broadcast, group size)
         self._ends: list[tuple[int, int]] = []  # uplinks and answers at the end of each round
         self.decision: Decision | None = None
@@ -135,11 +147,11 @@ class Episode:
         self._changes = with_group_size(self._changes, slot, size, self.scenario.group_size)
 
     @property
-    def answers(self) -> Sequence[int | tuple[int, ...]]:
+    def answers(self) -> Sequence[Checked]:
         """The answers so far."""
         return tuple(self._answers)
 
-    def answers_of(self, rounds: int) -> Sequence[int | tuple[int, ...]]:
+    def answers_of(self, rounds: int) -> Sequence[Checked]:
         """Return the answers that so many rounds took."""
         return tuple(self._answers[: self._ends[rounds - 1][1]] if rounds else ())
 
@@ -251,3 +263,21 @@ def _refuse_decided_twice(
         raise InputError("delay", "auto", "a number of rounds: just-in-time delivery plans who sends")
     if "group_size" in kinds and scenario.group_size_changes:
         raise ConflictError("group_size_changes", "decide", "the group size is decided here")
+
+
+_USED_WITH: Mapping[DecisionKind, str] = {
+    "blocks": "used with access ofdma: no other link divides the band in groups",
+    "power": "used with access ofdma or noma; ofdma of 1 device and 1 block is a device alone",
+}
+
+
+def _refuse_given(kinds: Collection[DecisionKind], link: Link) -> None:
+    """Raise an InputError if the link cannot be told what devices of a group get, or has decided it."""
+    allocates: Mapping[str, str | None] = getattr(link, "allocates", {})
+    for kind in OF_GROUPS:
+        if kind not in kinds:
+            continue
+        if kind not in allocates:
+            raise InputError("decide", kind, _USED_WITH[kind])
+        if (option := allocates[kind]) is not None:
+            raise ConflictError(option, "decide", f"{kind} is decided here")

@@ -8,14 +8,16 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import islice
 from math import inf
+from typing import cast
 
 from slotwise.base.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.fleet.battery import NANOJOULES
 from slotwise.scenario import Scenario
-from slotwise.schedule.decisions import Answer, Decision, DecisionKind
+from slotwise.schedule.decisions import OF_GROUPS, Answer, Decision, DecisionKind
 from slotwise.schedule.energy_use import EnergyUse
-from slotwise.schedule.link import FleetLink, GroupLink, Link, Transmission, has_groups
+from slotwise.schedule.group_decisions import ask_for_group
+from slotwise.schedule.link import AllocatingLink, FleetLink, GroupLink, Link, Transmission, has_groups
 from slotwise.schedule.policy import Delivery, Policy, bound_delivery
 from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.scheduler_events import (
@@ -66,9 +68,9 @@ def driven(
         full_duplex=scenario.has_full_duplex,
         link=link,
         windows=reach,
-        asks=asks,
+        asks=[kind for kind in asks if kind not in OF_GROUPS],
     )
-    return Drive(scheduler, fleet, link)
+    return Drive(scheduler, fleet, link, [kind for kind in asks if kind in OF_GROUPS])
 
 
 def planned_delivery(
@@ -120,9 +122,11 @@ class Agenda:
 
 
 class Drive:
-    """One run of a Scheduler in virtual slots."""
+    """One run of a Scheduler in virtual slots; ``asks`` is decided when the uplinks of a group begin."""
 
-    def __init__(self, scheduler: Scheduler, fleet: Fleet, link: Link) -> None:
+    def __init__(
+        self, scheduler: Scheduler, fleet: Fleet, link: Link, asks: Collection[DecisionKind] = ()
+    ) -> None:
         self._scheduler, self._fleet, self._link = scheduler, fleet, link
         self.delivery = scheduler.delivery
         self._agenda = Agenda()
@@ -144,6 +148,7 @@ class Drive:
         self._energy = None if fleet.batteries is None else EnergyUse(fleet, link)
         # Without faults the slots of every uplink are known: to ask the link for each would only take time.
         self._groups: GroupLink | None = link if has_groups(link) else None
+        self._asks = asks  # of an AllocatingLink
         self._group: list[Grant] = []  # those of the present instant
         self._fixed_slots = fleet.link_slots if fleet.faultless and isinstance(link, FleetLink) else None
         for device, leaves, returns in fleet.absences:
@@ -189,7 +194,8 @@ class Drive:
                     break
                 scheduler.decide((yield scheduler.undecided))
                 events = ()
-            self._transmit_group(slot)
+            if self._groups is not None and self._group:
+                yield from self._transmit_group(self._groups, slot)
             wake = scheduler.next_window
             if wake is not None and wake != self._wake:
                 self._agenda.add(wake, Opened())
@@ -253,14 +259,18 @@ class Drive:
         self._attempts[device] = attempt + 1
         self._carry(grant, slot, self._cut_short(device, slot, self._link.uplink(device, slot, attempt)))
 
-    def _transmit_group(self, slot: int) -> None:
+    def _transmit_group(self, link: GroupLink, slot: int) -> Generator[Decision, Answer | None, None]:
         """Let the devices of a group send; one whose uplink is broken off changes nothing for the others."""
-        if self._groups is None or not self._group:
-            return
         devices = [grant.device for grant in self._group]
         attempts = [self._attempts[device] for device in devices]
         self._attempts.update(devices)
-        for grant, sent in zip(self._group, self._groups.uplinks(devices, slot, attempts), strict=True):
+        if self._asks:
+            telling = cast("AllocatingLink", link)
+            allocated = yield from ask_for_group(self._scheduler, telling, devices, slot, self._asks)
+            uplinks = telling.sent(devices, slot, allocated)
+        else:
+            uplinks = link.uplinks(devices, slot, attempts)
+        for grant, sent in zip(self._group, uplinks, strict=True):
             self._carry(grant, slot, self._cut_short(grant.device, slot, sent))
         self._group = []
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.schedule.decisions import Answer, Decision
+from slotwise.schedule.decisions import Answer, Checked, Decision
 
 MOST_ROUNDS = 1_000  # whose losses are remembered
 
@@ -85,15 +85,20 @@ class Agent(Protocol):
 ANSWERS, LENGTHS = "answers", "answer_lengths"
 
 
-def arrays_of_answers(answers: Sequence[int | tuple[int, ...]]) -> dict[str, NDArray[np.int64]]:
-    """Return answers as two arrays: all numbers, and how many each answer has; 0 is a single number."""
+def arrays_of_answers(answers: Sequence[Checked]) -> dict[str, NDArray[Any]]:
+    """Return answers as two arrays: all numbers, and how many each answer has; 0 is a single number.
+
+    With parts of powers all are floats, in which whole numbers of answers are exact.
+    """
     lengths = [len(one) if isinstance(one, tuple) else 0 for one in answers]
     numbers = [n for one in answers for n in (one if isinstance(one, tuple) else (one,))]
-    return {ANSWERS: np.array(numbers, dtype=np.int64), LENGTHS: np.array(lengths, dtype=np.int64)}
+    kind = np.float64 if any(isinstance(n, float) for n in numbers) else np.int64
+    return {ANSWERS: np.array(numbers, dtype=kind), LENGTHS: np.array(lengths, dtype=np.int64)}
 
 
-def answers_in(arrays: Mapping[str, NDArray[Any]]) -> Iterator[int | tuple[int, ...]]:
+def answers_in(arrays: Mapping[str, NDArray[Any]]) -> Iterator[Checked]:
     """Yield the answers of `arrays_of_answers`; none if there are no such arrays."""
-    numbers = iter(arrays[ANSWERS].tolist() if ANSWERS in arrays else ())
+    stored = arrays[ANSWERS].tolist() if ANSWERS in arrays else ()
+    numbers = iter([int(n) if n == int(n) else n for n in stored])  # a part of 1 may be an integer, too
     for length in arrays[LENGTHS].tolist() if LENGTHS in arrays else ():
         yield tuple(islice(numbers, length)) if length else next(numbers)

@@ -11,7 +11,7 @@ Devices are numbered from 1; arrays over devices have device n in entry n−1. S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
@@ -137,6 +137,48 @@ class GroupLink(Link, Protocol):
 
         ``devices`` are in the order in which the selection chose them; ``attempts`` as for `uplink`.
         """
+        ...
+
+
+class Allocated(NamedTuple):
+    """What each device of a group gets: resource blocks, and the part of its power that it sends with."""
+
+    blocks: Integers
+    power: Floats
+
+
+class SenderGroup(Protocol):
+    """Devices that begin to send together; what else is known of them depends on the link."""
+
+    @property
+    def devices(self) -> Sequence[int]:
+        """Their numbers, in the order in which they were chosen."""
+        ...
+
+    @property
+    def blocks(self) -> int:
+        """Resource blocks of the band."""
+        ...
+
+
+class AllocatingLink(GroupLink, Protocol):
+    """A link with groups that may be told what the devices of a group get, instead of its own allocation."""
+
+    @property
+    def allocates(self) -> Mapping[str, str | None]:
+        """What it can be told, "blocks" or "power", and the option that has decided it already, or None."""
+        ...
+
+    def group(self, devices: Sequence[int], slot: int) -> SenderGroup:
+        """Return what an allocation sees of devices that begin to send in ``slot``."""
+        ...
+
+    def allocated(self, group: Any, blocks: Sequence[int] | None = None) -> Allocated:
+        """Return what the devices of a group get: these blocks, or those of the link's own allocation."""
+        ...
+
+    def sent(self, devices: Sequence[int], slot: int, allocated: Allocated) -> Sequence[Transmission]:
+        """Return what becomes of the uplinks of a group that begins in ``slot``, in the order of devices."""
         ...
 
 

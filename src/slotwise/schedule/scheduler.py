@@ -371,8 +371,10 @@ class Scheduler:
         return grants
 
     def _waits_for_answer(self) -> bool:
-        """Ask who sends next, unless it is answered or a retransmission comes first."""
+        """Ask who sends next, unless it is answered, or a retransmission or a pairing decides."""
         if "sender" not in self._asks or "sender" in self._answers or self._ready.sends_at_once:
+            return False
+        if self._in_groups and self._in_flight and self._pairing is not as_selected:
             return False
         updates, lost = list(self._ready), self._lost_in_round
         self.undecided = Decision(
@@ -400,7 +402,7 @@ class Scheduler:
                         count,
                         self._last_sender,
                         self.group_size,
-                        lambda updates=updates: self._seen(updates),  # type: ignore[misc]
+                        _seen=lambda updates=updates: self._seen(updates),  # type: ignore[misc]
                     )
                 self._answers[kind] = ()  # nobody is there to decide about
         return None
@@ -449,6 +451,10 @@ class Scheduler:
         if chosen not in updates:
             raise UserError(f"{name}: returned {chosen!r}, which is not one of the waiting updates")
         return chosen.device
+
+    def seen_of_senders(self, devices: Iterable[int]) -> list[Waiting]:
+        """Return what a selection sees of devices that send, in this instant."""
+        return self._seen([self._sending[device] for device in devices], self._lost_in_round)
 
     def _seen(self, updates: Iterable[Update], lost: int = 0) -> list[Waiting]:
         """Return updates with what a selection sees of their devices and of the channel."""
