@@ -53,6 +53,33 @@ def test_they_are_shown_from_where_that_code_begins(slotwise, task, tmp_path):
     assert errors.splitlines()[-1] == "slotwise: the error is in your code, not in slotwise"
 
 
+CORRECTED = "when this is corrected, continue it with"
+CHOOSING = """
+from pathlib import Path
+
+def choose(decision, learning):
+    if decision.round == 3 and Path("fail").exists():
+        raise ValueError("boom")
+    return decision.allowed[: decision.count]
+"""
+
+
+def test_one_that_fails_in_the_middle_says_how_to_go_on(slotwise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "choosing.py").write_text(CHOOSING)
+    (tmp_path / "fail").touch()
+    options = "--schedule sync --devices 4 --group-size 2 --compute-slots 3 --deadline 60 --network logistic"
+    options += " --samples-per-device 8 --participation choosing:choose --quiet"
+    code, _, err = slotwise("train", *options.split(), "--out", "a run")
+    resuming = "slotwise train --resume 'a run'"
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.endswith(f"boom (choosing.py, line 6); the run is saved; {CORRECTED}: {resuming}\n")
+    (tmp_path / "fail").unlink()
+    code, out, _ = slotwise("train", "--resume", "a run", "--quiet")
+    assert (code, out.split()[0]) == (0, "finished")
+
+
 def test_errors_of_slotwise_itself_are_not_taken_for_the_users():
     with pytest.raises(UserError) as caught:
         RunFolder.open(Path("nowhere"))

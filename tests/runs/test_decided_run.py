@@ -170,6 +170,18 @@ def test_update_norms_need_channels_that_differ_or_all_devices() -> None:
     RunConfig.from_options({**options, "radio_link": "rate-adaptive"})
 
 
+@pytest.mark.parametrize(
+    ("participation", "option"),
+    [("power-of-choice", "choice_candidates"), ("update-norm", "norm_candidates")],
+)
+def test_fewer_candidates_than_participants_are_refused(participation: str, option: str) -> None:
+    options = {"devices": 9, "group_size": "5@0,3@30", "schedule": "sync", "participation": participation}
+    options |= {"deadline": 200, "radio_link": "rate-adaptive"}
+    with pytest.raises(InputError, match=rf"^{option} = 4: must be at least 5, the group size"):
+        RunConfig.from_options({**options, option: 4})
+    RunConfig.from_options({**options, option: 5})
+
+
 def test_groups_do_not_shrink_below_what_the_aggregation_rule_needs() -> None:
     with pytest.raises(InputError, match="must be fixed with aggregation krum"):
         RunConfig.from_options({"aggregation": "krum", "group_rule": "shrink-when-stalled"})

@@ -366,7 +366,7 @@ def test_a_task_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(
     folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder, method: str
 ) -> None:
     task = Failing(toy, method)
-    with pytest.raises(RuntimeError, match="in the user's task"):
+    with pytest.raises(RuntimeError, match="in the user's task") as caught:
         train_in(folder, parameters, task=task, checkpoint_every=0)
     description = folder.description()
     assert description["status"] == "interrupted"
@@ -374,6 +374,7 @@ def test_a_task_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(
     checkpoint, _ = folder.checkpoints.load()
     assert checkpoint is not None
     assert checkpoint.rounds > 0
+    assert "continue it with: slotwise train --resume" in caught.value.__notes__[0]
     task.corrected = True
     resume(folder, task=task)
     assert result(folder) == result(straight)

@@ -105,7 +105,7 @@ def run(arguments: list[str]) -> int:
     except CycloptsError as error:
         return _refuse(_usage_message(error))
     except UserError as error:
-        return _refuse(describe(error))
+        return _refuse(_with_notes(describe(error), error))
     except MemoryError:
         return _refuse("not enough memory for this size")
     except BrokenPipeError:
@@ -167,6 +167,10 @@ def _new_name(flag: str) -> str | None:
     return name and "--" + name.replace("_", "-")
 
 
+def _with_notes(message: str, error: BaseException) -> str:
+    return "; ".join([message, *getattr(error, "__notes__", ())])
+
+
 def _refuse(message: str) -> int:
     sys.stderr.write(f"slotwise: {one_line(message)}\n")
     return USAGE_ERROR
@@ -183,7 +187,7 @@ def _refuse_file(error: OSError) -> int:
     # A task of the user's may fail to read its own files: where it does so must be seen.
     if not isinstance(error.filename, str | bytes) or _traceback_in_user_code(error) is not None:
         return _report_crash(error)
-    return _refuse(f"{shown(os.fsdecode(error.filename))}: {reason_of(error)}")
+    return _refuse(_with_notes(f"{shown(os.fsdecode(error.filename))}: {reason_of(error)}", error))
 
 
 def _report_crash(error: Exception) -> int:
@@ -191,7 +195,8 @@ def _report_crash(error: Exception) -> int:
     frames = _traceback_in_user_code(error)
     if frames is None:
         raise error
-    sys.stderr.write(f"{frames}slotwise: the error is in your code, not in slotwise\n")
+    told = _with_notes("the error is in your code, not in slotwise", error)
+    sys.stderr.write(f"{frames}slotwise: {one_line(told)}\n")
     return SOME_FAILED
 
 

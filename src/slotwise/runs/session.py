@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -304,17 +305,26 @@ class RunSession:
             self._save_all(history, self._status())
 
     def _save_before(self, error: BaseException) -> None:
-        """Save the state before an error as interrupted, so that the run can be resumed without its cause.
+        """Save the state before an error as interrupted, and add to it how the run can be resumed.
 
         If that fails too, there is still the last checkpoint.
         """
         told: dict[str, Any] = {"error": describe_error(error)}
+        # Before it is saved: whatever happens, the folder has what is needed.
+        error.add_note(f"the run is saved; when this is corrected, continue it with: {self._resuming()}")
         # `history` waits for evaluations: user code that has failed may fail there again.
         with suppress(Exception, SystemExit):
             self._save_all(self._training.history(), "interrupted", **told)
             return
         with suppress(Exception):
             self._folder.write_description(self._config, "interrupted", **self._entries, **told)
+
+    def _resuming(self) -> str:
+        """Return what resumes this run."""
+        path = str(self._folder.path)
+        if self._entries:  # a task that was made in Python
+            return f"sw.resume({path!r}, task=…)"
+        return shlex.join(["slotwise", "train", "--resume", path])
 
     def _save_if_due(self) -> None:
         if time.monotonic() - self._last_saved >= self._checkpoint_every:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.base.errors import InputError
 from slotwise.base.random_streams import SchedulePurpose, chance
 from slotwise.base.user_code import accepts
 from slotwise.options import Choice, Derived, Range
@@ -37,6 +38,9 @@ class LearnedParticipants(Value, ABC):
     def __call__(self, decision: Decision, learning: Learning) -> Sequence[int]:
         """Return the participants."""
 
+    def refuse_fewer_than(self, participants: int) -> None:
+        """Raise an InputError if there are fewer candidates than participants."""
+
     def drawn(self, decision: Decision, weights: Mapping[int, float]) -> list[int]:
         """Return the devices in a random order: one after another, with probability proportional to weight.
 
@@ -50,6 +54,11 @@ class LearnedParticipants(Value, ABC):
             return -inf if weight <= 0 else log(number) / weight if weight < inf else number
 
         return sorted(weights, key=lambda device: (-race(device), device))
+
+
+def _refuse_fewer(name: str, candidates: int, participants: int) -> None:
+    if candidates < participants:
+        raise InputError(name, candidates, f"at least {participants}, the group size")
 
 
 def largest(scores: Mapping[int, float], count: int) -> list[int]:
@@ -71,10 +80,14 @@ class PowerOfChoice(LearnedParticipants):
 
     Attributes:
         choice_candidates: Devices drawn in each round, of which those with the largest losses take part: d
-            of power-of-choice.
+            of power-of-choice, at least the group size.
     """
 
     choice_candidates: Annotated[int, Range(least=1, most=LARGEST)] = 20
+
+    def refuse_fewer_than(self, participants: int) -> None:
+        """Raise an InputError if there are fewer candidates than participants."""
+        _refuse_fewer("choice_candidates", self.choice_candidates, participants)
 
     def __call__(self, decision: Decision, learning: Learning) -> Sequence[int]:
         """Return the participants."""
@@ -106,12 +119,16 @@ class UpdateNorm(LearnedParticipants):
 
     Attributes:
         norm_candidates: Devices with the best channels, of which those with the largest update norms take
-            part; as many as there are devices: the channel does not matter.
+            part, at least the group size; as many as there are devices: the channel does not matter.
     """
 
     depends_on_seed: ClassVar[bool] = False
     sees_losses: ClassVar[bool] = False
     norm_candidates: Annotated[int, Range(least=1, most=LARGEST)] = 20
+
+    def refuse_fewer_than(self, participants: int) -> None:
+        """Raise an InputError if there are fewer candidates than participants."""
+        _refuse_fewer("norm_candidates", self.norm_candidates, participants)
 
     def __call__(self, decision: Decision, learning: Learning) -> Sequence[int]:
         """Return the participants."""

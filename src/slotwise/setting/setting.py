@@ -69,7 +69,7 @@ from slotwise.schedule import (
 )
 from slotwise.schedule.checked_link import own_link
 from slotwise.schedule.coverage import Coverage
-from slotwise.schedule.learned import FIXED, GROUP_RULE, UpdateNorm
+from slotwise.schedule.learned import FIXED, GROUP_RULE, LearnedParticipants, UpdateNorm
 from slotwise.schedule.link import Link
 from slotwise.schedule.selections import SELECTION, shortest_uplink
 from slotwise.setting.shorthands import Cpu, SamplesPerSlot, refuse_other_slot_ms
@@ -177,8 +177,10 @@ class Setting(Value):
         self._refuse_idle(self.without_effect())
 
     def _check_participants(self) -> None:
-        """Refuse participants chosen by their channels where all channels are equal."""
+        """Refuse fewer candidates than participants, and channels as a choice where all are equal."""
         chosen, devices = getattr(self.policy, "participation", None), self.channel.devices
+        if isinstance(chosen, LearnedParticipants):
+            chosen.refuse_fewer_than(max(self.channel.group_sizes))
         if not isinstance(self.link, FixedSlots) or not isinstance(chosen, UpdateNorm):
             return
         if chosen.norm_candidates < devices:
