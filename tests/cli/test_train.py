@@ -394,7 +394,8 @@ def test_a_disk_that_fills_up_is_one_line_and_costs_nothing(
     wait_for_checkpoint(run, process)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1000, 1000))  # no file may grow beyond that
     said = ended(process)
-    assert re.fullmatch(rf"slotwise: cannot write {run}/.*: File too large", said.refusal)
+    resuming = f"continue it with: slotwise train --resume {run}"
+    assert re.fullmatch(rf"slotwise: cannot write {run}/.*: File too large; .*{resuming}", said.refusal)
     assert list(run.rglob("*.tmp")) == []
     resumed = ended(start("--resume", run, "--quiet"))
     assert re.fullmatch(rf"{run}: resuming from round \d+\n", resumed.err)
