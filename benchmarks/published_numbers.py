@@ -70,4 +70,9 @@ FEDAVG: Mapping[str, Mapping[int, int]] = {
 }
 INPUTS = {"unit": "inputs 0..1", "standard": "standardised"}
 # The rules that the authors' script compares; they publish no numbers.
-WIRELESS = {"random": "random", "channel-and-data": "channel and data (proposed)"}
+WIRELESS = {
+    "random": "random",
+    "best-channel": "best channel",
+    "rarely-heard": "rarely heard",
+    "channel-and-data": "channel and data (proposed)",
+}
