@@ -27,12 +27,18 @@ BASE: dict[str, Any] = {
     **{"devices": 8, "group_size": 2, "compute_slots": 3, "deadline": 90, "network": "logistic"},
     **{"samples_per_device": 12, "batch_size": 4, "local_steps": 2, "evaluate_every": 10},
 }
+OFDMA: dict[str, Any] = {
+    **{"radio_link": "rate-adaptive", "radio_coherence_slots": 4, "access": "ofdma", "ofdma_devices": 3},
+    **{"resource_blocks": 24, "allocation": "own_agents:divide", "deadline": 200},
+}
 CASES: dict[str, dict[str, Any]] = {
     "power-of-choice": {"schedule": "sync", "participation": "power-of-choice", "choice_candidates": 4},
     "oort": {"schedule": "sync", "participation": "oort", "uplink_loss": 0.2, "retransmission": "erasure"},
     "loss-proportional": {"schedule": "sync", "participation": "loss-proportional", "jitter": 0.3},
     "group rule": {"schedule": "idfl", "delay": 1, "group_rule": "shrink-when-stalled", "stall_rounds": 2},
     "own": {"schedule": "async", "selection": "own_agents:largest", "selection_options": {"weight": 2.0}},
+    "blocks": {**OFDMA, "group_size": 3, "allocation_options": {"weight": 2.0}},
+    "sender and blocks": {**OFDMA, "group_size": 3, "schedule": "async", "selection": "own_agents:largest"},
 }
 OWN = """
 import numpy as np
@@ -40,6 +46,11 @@ import numpy as np
 def largest(decision, learning, *, weight: float = 1.0):
     score = np.nan_to_num(learning.norms, nan=9.0) + weight * np.nan_to_num(learning.losses, nan=9.0)
     return max(decision.allowed, key=lambda n: score[n - 1])
+
+def divide(decision, learning, *, weight: float = 1.0):
+    norms = np.nan_to_num(learning.norms, nan=1.0)[np.array(decision.allowed) - 1]
+    share = norms + weight * decision.group.snr / decision.group.snr.sum()
+    return 1 + np.floor((decision.count - len(norms)) * share / share.sum()).astype(int)
 
 def wrong(decision, learning, *, answer=99):
     return answer
@@ -186,3 +197,21 @@ def test_groups_do_not_shrink_below_what_the_aggregation_rule_needs() -> None:
     with pytest.raises(InputError, match="must be fixed with aggregation krum"):
         RunConfig.from_options({"aggregation": "krum", "group_rule": "shrink-when-stalled"})
     RunConfig.from_options({"aggregation": "median", "group_rule": "shrink-when-stalled"})
+
+
+def test_an_allocation_by_what_is_learned_is_refused_where_nothing_is_learned() -> None:
+    config = RunConfig.from_options({**BASE, **CASES["blocks"]})
+    with pytest.raises(
+        InputError, match=r"^allocation = own_agents:divide: must be used with train or sweep"
+    ):
+        config.simulate()
+    assert config.without_learning().simulate().rounds
+
+
+def test_powers_of_shared_density_follow_from_decided_blocks(tmp_path: Path) -> None:
+    config = RunConfig.from_options({**BASE, **CASES["blocks"], "ofdma_power": "shared"})
+    timeline = run(config, tmp_path / "out").timeline
+    starts = {int(start) for _, start, _, _ in timeline.reduced}
+    shares = [sum(part for _, one, _, part in timeline.reduced.tolist() if one == start) for start in starts]
+    assert 0 < max(shares) <= 1.0 + 1e-12
+    assert all(abs(part * 24 - round(part * 24)) < 1e-9 for *_, part in timeline.reduced.tolist())

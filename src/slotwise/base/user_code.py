@@ -26,6 +26,7 @@ _ARGUMENTS = {
     "schedule": "seed",
     "selection": "waiting, round_number, last_sender",
     "group_rule": "decision, learning",
+    "allocation": "group; or decision, learning",
     "aggregation": "model, contributions, state",
     "local_step": "weights, gradient, context",
     "partition": "dataset, devices, generator",

@@ -6,11 +6,12 @@ To add one, write a class with a method ``link`` and name it in `ACCESSES`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import radians
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from slotwise.base.errors import InputError
+from slotwise.base.user_code import accepts
 from slotwise.options import Choice, Named, Range, loaded
 from slotwise.options.checks import Value
 from slotwise.radio.allocations import ALLOCATION, equal_blocks
@@ -18,16 +19,32 @@ from slotwise.radio.channel import TraceConditions
 from slotwise.radio.group_links import NomaLink, OfdmaLink
 from slotwise.radio.over_the_air import OverTheAirLink
 from slotwise.radio.radio_link import RadioLink
+from slotwise.schedule.decisions import DecisionKind
+from slotwise.schedule.learning_state import Agent
 from slotwise.schedule.link import Link
 from slotwise.schedule.pairings import PAIRING, as_selected
+from slotwise.schedule.simulation import LEARNS_NOTHING
 
 
-@dataclass(frozen=True)
-class Tdma:
-    """One device sends at a time, or one on each sub-channel."""
+class Access:
+    """An access scheme; what its classes have in common."""
 
     in_groups: ClassVar[bool] = False
     is_analog: ClassVar[bool] = False
+
+    @property
+    def agents(self) -> Mapping[DecisionKind, Agent]:
+        """What decides by what is learned, if anything does: such a schedule is made while it is trained."""
+        return {}
+
+    def without_agents(self) -> Self:
+        """Return the scheme that decides nothing by what is learned."""
+        return self
+
+
+@dataclass(frozen=True)
+class Tdma(Access):
+    """One device sends at a time, or one on each sub-channel."""
 
     def link(self, radio: RadioLink) -> Link:
         """Return the link itself."""
@@ -35,20 +52,20 @@ class Tdma:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ofdma(Value):
+class Ofdma(Access, Value):
     """A group of devices sends at once, each on resource blocks of its own.
 
     Attributes:
         devices: Devices of a group of ofdma at most.
         resource_blocks: Resource blocks into which ofdma divides the band.
         allocation: Resource blocks of each device of a group: equal, inverse-rate (in proportion to it),
-            min-max (the slowest takes the shortest time), or your own module:function.
+            min-max (the slowest takes the shortest time), or your own module:function; one of two arguments
+            decides by what is learned.
         power: Power of a device of ofdma: full (its whole power on its blocks), or shared (the part of it
             that its blocks are of the band, so that all send with the same power density).
     """
 
     in_groups: ClassVar[bool] = True
-    is_analog: ClassVar[bool] = False
     devices: Annotated[int, Range(least=1, most=1000), Named("ofdma_devices")] = 10
     resource_blocks: Annotated[int, Range(least=1, most=10_000)] = 100
     allocation: Annotated[Any, ALLOCATION] = equal_blocks
@@ -60,16 +77,30 @@ class Ofdma(Value):
             allowed = f"at least {self.devices}, one for each device of a group (ofdma_devices)"
             raise InputError("resource_blocks", self.resource_blocks, allowed)
 
+    @property
+    def agents(self) -> Mapping[DecisionKind, Agent]:
+        """The allocation, if it takes a decision and what is known of the learning."""
+        allocation = loaded(self.allocation)
+        decides = accepts(allocation, 2) and not accepts(allocation, 1)
+        return {"blocks": allocation} if decides else {}
+
+    def without_agents(self) -> Self:
+        """Return the scheme with equal blocks if they are decided by what is learned."""
+        return replace(self, allocation=equal_blocks) if self.agents else self
+
     def link(self, radio: RadioLink) -> Link:
         """Return the link of groups."""
         full, allocation = self.power == "full", loaded(self.allocation)
+        if self.agents:
+            name = ALLOCATION.name_of(self.allocation)
+            raise InputError("allocation", name, f"used with train or sweep: {LEARNS_NOTHING}")
         if full:
             refuse_trace_of_bits(radio, "ofdma", "ofdma with ofdma_power shared, or tdma,")
         return OfdmaLink(radio, self.devices, allocation, self.resource_blocks, full_power=full)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noma(Value):
+class Noma(Access, Value):
     """A group of devices sends at once on the whole band, with successive interference cancellation.
 
     Attributes:
@@ -79,7 +110,6 @@ class Noma(Value):
     """
 
     in_groups: ClassVar[bool] = True
-    is_analog: ClassVar[bool] = False
     devices: Annotated[int, Range(least=1, most=1000), Named("noma_devices")] = 2
     pairing: Annotated[Any, PAIRING] = as_selected
 
@@ -90,7 +120,7 @@ class Noma(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverTheAir(Value):
+class OverTheAir(Access, Value):
     """A group of devices sends analog at once, and the server receives the sum of their updates.
 
     Attributes:

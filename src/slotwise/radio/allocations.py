@@ -121,7 +121,7 @@ def min_max(group: Group) -> Integers:
 
 
 ALLOCATIONS: Mapping[str, Any] = {"equal": equal_blocks, "inverse-rate": inverse_rate, "min-max": min_max}
-ALLOCATION = Choice("allocation", ALLOCATIONS, own=(1,))
+ALLOCATION = Choice("allocation", ALLOCATIONS, own=(1, 2))
 
 
 def allocated(allocation: Allocation, group: Group) -> Allocated:

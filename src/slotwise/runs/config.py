@@ -223,7 +223,7 @@ class RunConfig(Setting):
 
     def uplink_radio(self, update_bits: int) -> UplinkRadio:
         """Return what aggregation rules are told of the uplinks, with the bits of an update."""
-        _, fleet, link = self.ready_parts()
+        _, fleet, link = self.without_learning().ready_parts()
         return UplinkRadio(link, update_bits, self.sending_joules(), fleet.windows, self.seed)
 
     def with_bits_of(self, task: Task) -> RunConfig:

@@ -9,29 +9,26 @@ import numpy as np
 from slotwise.base.errors import InputError, UserError
 from slotwise.base.user_code import user_errors
 from slotwise.runs.config import RunConfig
-from slotwise.schedule import Agent, Decision, DecisionKind, Episode, Learning, ready_policy
+from slotwise.schedule import Agent, Decision, DecisionKind, Episode, Learning
 from slotwise.schedule.decisions import Answer
-from slotwise.schedule.simulation import name_of_agent
 
 
 def episode_of(config: RunConfig) -> Episode:
     """Return the episode of a run, before its first decision."""
-    policy, fleet, link = config.ready_parts()
-    decide = tuple(policy.agents)
-    return Episode(config.channel, policy.without_agents(), decide=decide, fleet=fleet, link=link)
+    policy, fleet, link = config.without_learning().ready_parts()
+    return Episode(config.channel, policy, decide=tuple(config.agents), fleet=fleet, link=link)
 
 
 class PolicyAgent:
-    """Lets the functions of a policy decide, each what it is for.
+    """Lets the functions of policy and access scheme decide, each what it is for.
 
     Attributes:
         sees_losses: Whether any of them may look at losses.
     """
 
     def __init__(self, config: RunConfig) -> None:
-        policy = ready_policy(config.policy, config.seed)
-        self._agents: Mapping[DecisionKind, Agent] = policy.agents
-        self._names = {kind: name_of_agent(policy, kind) for kind in self._agents}
+        self._agents: Mapping[DecisionKind, Agent] = config.agents
+        self._names = {kind: config.name_of_agent(kind) for kind in self._agents}
         self.sees_losses = any(getattr(agent, "sees_losses", True) for agent in self._agents.values())
 
     def __call__(self, decision: Decision, learning: Learning) -> Answer:

@@ -217,6 +217,7 @@ def _refuse_groups(scenario: Scenario, fleet: Fleet) -> None:
         raise InputError("windows", "given", "omitted over a link whose devices send in groups")
 
 
+LEARNS_NOTHING = "it decides by what is learned, and nothing is learned here"
 NAMES: Mapping[DecisionKind, str] = {
     "sender": "selection",
     "participants": "participation",
@@ -236,10 +237,7 @@ def name_of_agent(policy: Policy, kind: DecisionKind) -> tuple[str, str | None]:
 def refuse_agents(policy: Policy) -> None:
     """Raise an InputError if a policy decides by what is learned: nothing is learned here."""
     for kind in policy.agents:
-        allowed = (
-            "used with train, sweep or serve: it decides by what is learned, and nothing is learned here"
-        )
-        raise InputError(*name_of_agent(policy, kind), allowed)
+        raise InputError(*name_of_agent(policy, kind), f"used with train, sweep or serve: {LEARNS_NOTHING}")
 
 
 def refuse_unseen_channel(policy: Policy, link: Link) -> None:

@@ -50,6 +50,7 @@ from slotwise.radio import (
     RateAdaptive,
     Tdma,
 )
+from slotwise.radio.allocations import ALLOCATION
 from slotwise.radio.placement import read_distances
 from slotwise.scenario import Scenario
 from slotwise.schedule import (
@@ -69,9 +70,12 @@ from slotwise.schedule import (
 )
 from slotwise.schedule.checked_link import own_link
 from slotwise.schedule.coverage import Coverage
+from slotwise.schedule.decisions import DecisionKind
 from slotwise.schedule.learned import FIXED, GROUP_RULE, LearnedParticipants, UpdateNorm
+from slotwise.schedule.learning_state import Agent
 from slotwise.schedule.link import Link
 from slotwise.schedule.selections import SELECTION, shortest_uplink
+from slotwise.schedule.simulation import name_of_agent
 from slotwise.setting.shorthands import Cpu, SamplesPerSlot, refuse_other_slot_ms
 
 # Options of earlier versions and their names now: run.json files may have the old ones.
@@ -336,13 +340,25 @@ class Setting(Value):
     @property
     def decides_by_learning(self) -> bool:
         """True if the schedule depends on what is learned: then it is made while it is trained."""
-        return bool(ready_policy(self.policy, self.seed).agents)
+        return bool(self.agents)
+
+    @property
+    def agents(self) -> Mapping[DecisionKind, Agent]:
+        """What decides by what is learned: functions of policy and access scheme."""
+        return {**ready_policy(self.policy, self.seed).agents, **self.access.agents}
+
+    def name_of_agent(self, kind: DecisionKind) -> tuple[str, str | None]:
+        """Return the option that chooses what decides by what is learned, and the name of that."""
+        if kind in self.access.agents:
+            return ALLOCATION.option, ALLOCATION.name_of(getattr(self.access, ALLOCATION.option))
+        return name_of_agent(ready_policy(self.policy, self.seed), kind)
 
     def without_learning(self) -> Self:
         """Return the setting with a schedule that is known before; itself if its own is."""
         if not self.decides_by_learning:
             return self
-        return replace(self, policy=ready_policy(self.policy, self.seed).without_agents())
+        policy = ready_policy(self.policy, self.seed).without_agents()
+        return replace(self, policy=policy, access=self.access.without_agents())
 
     @property
     def deadline(self) -> int:
