@@ -97,7 +97,8 @@ def resnet_bn_average(config):
 
 
 def resnet_gn(config):
-    return TorchTask(lambda: resnet8("group", classes=4), images(config.channel.devices), config.training)
+    make, samples = (lambda: resnet8("group", classes=4)), images(config.channel.devices)
+    return TorchTask(make, samples, config.training, compile=False)
 
 
 def waiting(name):

@@ -1,7 +1,7 @@
 """LayerNetwork: a network as a list of layers, with the shapes between them (numpy only).
 
-It says more than an `Architecture`: padding, strides, layers without bias, average pools, residual
-connections. `wide_layout` lays it out in memory.
+It says more than an `Architecture`: padding, strides, layers without bias, average pools, group
+normalisation, sums of two outputs. `wide_layout` lays it out in memory.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ class Layer:
     rectify: bool = False
     dropout: float = 0.0
     drops_channels: bool = False
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Numbers of all layers whose outputs it takes."""
+        return (self.source,)
 
     def output_shape(self, shape: Shape) -> Shape:
         """Return channels, height and width of the output."""
@@ -90,6 +95,35 @@ class Pool(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Normalisation(Layer):
+    """Group normalisation; with as many groups as channels, an instance normalisation.
+
+    Wu and He, "Group Normalization", ECCV 2018: the channels of a group, at all positions of a sample, get
+    mean 0 and variance 1. With `affine`, each channel is then multiplied by its weight and gets its bias.
+    """
+
+    groups: int
+    affine: bool = True
+    epsilon: float = 1e-5
+
+    def parameter_shapes(self, shape: Shape) -> tuple[Shape, ...]:
+        """Return the shapes of weight and bias."""
+        return (shape[:1], shape[:1]) if self.affine else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(Layer):
+    """Sum of the outputs of two layers, for residual connections; a copy of one of them without `other`."""
+
+    other: int | None = None
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Numbers of both layers."""
+        return (self.source,) if self.other is None else (self.source, self.other)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dense(Layer):
     """Linear layer of all values of its source, in PyTorch's order: channel, row, column."""
 
@@ -122,9 +156,12 @@ class LayerNetwork:
     def __post_init__(self) -> None:
         shapes: list[Shape] = []
         for number, layer in enumerate(self.layers):
-            if not -1 <= layer.source < number:
+            if not -1 <= min(layer.sources) <= max(layer.sources) < number:
                 raise ValueError(f"layer {number + 1} takes the output of a layer after it")
-            shapes.append(layer.output_shape(self._shape(shapes, layer.source)))
+            given = [self._shape(shapes, source) for source in layer.sources]
+            if given[0] != given[-1]:
+                raise ValueError(f"layer {number + 1} adds maps of different sizes")
+            shapes.append(layer.output_shape(given[0]))
             if min(shapes[-1]) < 1:
                 raise ValueError(f"layer {number + 1} does not fit: no pixel of the image is left after it")
         object.__setattr__(self, "shapes", tuple(shapes))
@@ -132,6 +169,11 @@ class LayerNetwork:
             raise ValueError("the last layer must be dense")
         if self.classes < 2:
             raise ValueError(f"a classifier needs at least two classes, not {self.classes}")
+        read = {source for layer in self.layers for source in layer.sources}
+        if unread := {*range(len(self.layers) - 1)} - read:
+            raise ValueError(f"no layer takes the output of layer {min(unread) + 1}")
+        if any(isinstance(layer, Normalisation | Sum) and min(layer.sources) < 0 for layer in self.layers):
+            raise ValueError("images are normalised or added before a layer of another kind")
         dense = [isinstance(layer, Dense) for layer in self.layers]
         if sorted(dense) != dense:
             raise ValueError("dense layers must come after all others")
@@ -162,10 +204,16 @@ class LayerNetwork:
         return tuple(f"{n}.{kind}" for n, count in enumerate(counts) for kind in kinds[:count])
 
     def initial_parameters(self, generator: np.random.Generator) -> NDArray[np.float32]:
-        """Return weights and biases uniform in ±1/sqrt(fan-in), PyTorch's default, layer after layer."""
+        """Return PyTorch's default, layer after layer.
+
+        Weights and biases are uniform in ±1/sqrt(fan-in), those of normalisations 1 and 0.
+        """
         values = [np.empty(0)]
         for number, layer in enumerate(self.layers):
             shapes = layer.parameter_shapes(self.source_shape(number))
+            if isinstance(layer, Normalisation):
+                values.append(np.repeat([1.0, 0.0], [prod(shape) for shape in shapes] or [0, 0]))
+                continue
             bound = 1.0 / np.sqrt(prod(shapes[0][1:])) if shapes else 0.0
             values.append(generator.uniform(-bound, bound, sum(map(prod, shapes))))
         return np.concatenate(values).astype(np.float32)
@@ -206,7 +254,7 @@ def as_architecture(network: LayerNetwork) -> Architecture | None:
     """Return a list of layers as an architecture, if it is one."""
     filters = [layer for layer in network.layers if isinstance(layer, Convolution)]
     plain = all(layer.pooled and layer.stride == 1 and not layer.padding for layer in filters)
-    if not plain or any(isinstance(layer, Pool) for layer in network.layers):
+    if not plain or not all(isinstance(layer, Convolution | Dense) for layer in network.layers):
         return None
     units = [layer.units for layer in network.layers if isinstance(layer, Dense)]
     found = Architecture(

@@ -232,6 +232,18 @@ def add(builder: Builder, one: Vector, other: Vector) -> Vector:
     return builder.fadd(one, other)
 
 
+@instruction(type_of(0), GIVEN, GIVEN)
+def times(builder: Builder, one: Vector, other: Vector) -> Vector:
+    """Return one * other, lane by lane."""
+    return builder.fmul(one, other)
+
+
+@instruction(type_of(0), GIVEN, GIVEN, GIVEN)
+def times_plus(builder: Builder, factor: Vector, value: Vector, total: Vector) -> Vector:
+    """Return factor * value + total, lane by lane."""
+    return fused(builder, factor, value, total)
+
+
 @instruction(types.float32, vector)
 def lane_sum(builder: Builder, value: Vector) -> Any:
     """Sum of the lanes, first to last."""

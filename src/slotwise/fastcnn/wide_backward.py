@@ -11,8 +11,10 @@ from slotwise.fastcnn.architecture import LANES
 from slotwise.fastcnn.instructions import append_won
 from slotwise.fastcnn.vectors import (
     WIDE,
+    add,
     compiled,
     store,
+    times,
     where_equal,
     where_greater,
     wide_load,
@@ -27,8 +29,17 @@ from slotwise.fastcnn.wide_kernels import (
     multiply,
 )
 from slotwise.fastcnn.wide_maps import add_row, drop
-from slotwise.fastcnn.wide_plan import CONVOLUTION, MAX_POOL, PATCH, WidePlan, WideWorkspace
-from slotwise.fastcnn.winograd import convolve_patches
+from slotwise.fastcnn.wide_norm import copy_errors, normalisation_backward, sum_backward
+from slotwise.fastcnn.wide_plan import (
+    CONVOLUTION,
+    MAX_POOL,
+    NORMALISATION,
+    PATCH,
+    SUM,
+    WidePlan,
+    WideWorkspace,
+)
+from slotwise.fastcnn.winograd import add_patch_gradient, convolve_patches
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
@@ -60,19 +71,26 @@ def spatial_backward(plan: WidePlan, work: WideWorkspace, layer: Any, sample: in
         errors = work.dense_errors[sample * plan.dense_errors + target.error_start :]
     through_dropout_and_relu(plan, layer, target, kept, values, errors)
     winners = work.winners[sample * plan.winners + layer.winner_start :]
+    if layer.kind == NORMALISATION:
+        normalisation_backward(layer, source, target, work, values, errors)
+        return
+    if layer.kind == SUM:
+        sum_backward(plan, layer, source, target, work, errors)
+        return
     if layer.kind == CONVOLUTION and not layer.pooled:
         convolution_backward(layer, source, target, work, values, errors)
-        return
-    if layer.kind == CONVOLUTION and layer.first:
+    elif layer.kind == CONVOLUTION and layer.first:
         first_backward(layer, source, target, work, values, winners, errors)
-        return
-    found_start = source.error_start - (source.start - source.first)
-    if not layer.first:
-        work.errors[found_start : found_start + source.size] = 0
-    if layer.kind == CONVOLUTION:
-        pooled_backward(layer, source, target, work, values, winners, errors)
     elif not layer.first:
-        pool_backward(layer, source, target, winners, errors, work.errors[source.error_start :])
+        found_start = layer.error_target - (source.start - source.first)
+        work.errors[found_start : found_start + source.size] = 0
+        if layer.kind == CONVOLUTION:
+            pooled_backward(layer, source, target, work, values, winners, errors)
+        else:
+            pool_backward(layer, source, target, winners, errors, work.errors[layer.error_target :])
+    if layer.adds and not layer.first:
+        found = work.errors[source.error_start :]
+        copy_errors(source, source.row, work.errors[layer.error_target :], found, True)
 
 
 @compiled
@@ -93,8 +111,14 @@ def pool_backward(
                 for row in range(layer.kernel_height):
                     for column in range(layer.kernel_width):
                         place = corner + row * source.row + column * source.pixel
-                        for channel in range(target.channels):
-                            found[place + channel] += share * errors[at + channel]
+                        add_scaled_row(target.pixel, wide_repeat(share), errors[at:], found[place:])
+
+
+@compiled
+def add_scaled_row(count: int, factor: Any, row: Floats, sums: Floats) -> None:
+    """Add the multiple of a row of numbers to another one."""
+    for at in range(0, count, WIDE):
+        store(sums, at, add(wide_load(sums, at), times(factor, wide_load(row, at))))
 
 
 @compiled
@@ -103,27 +127,60 @@ def convolution_backward(
 ) -> None:
     """Gradient of a convolution without a pool, and errors of its inputs unless they are the image."""
     add_bias(layer, target, errors, work.gradient[layer.bias_gradient :])
-    add_dense(layer, source, target.height, target.width, work, values, errors, target.row, target.pixel)
+    if layer.in_patches:
+        corner = source.start - layer.padding * (source.row + source.pixel)
+        add_patch_gradient(layer, source, target, work, values, corner, errors)
+    else:
+        height, width = target.height, target.width
+        add_dense(layer, source, height, width, work, values, errors, target.row, target.pixel)
     if layer.first:
         return
-    # The errors with zeros around and between them, which have been zero since they were allocated.
+    # The errors with zeros around them, which have been zero since they were allocated.
     for y in range(target.height):
-        for x in range(target.width):
-            at = layer.pre_start + layer.stride * (y * layer.pre_row + x * layer.row)
-            for number in range(0, layer.row, WIDE):
-                store(work.errors, at + number, wide_load(errors, y * target.row + x * target.pixel + number))
+        own, pre = errors[y * target.row :], work.errors[layer.pre_start + y * layer.pre_row :]
+        for number in range(0, target.width * layer.row, WIDE):
+            store(pre, number, wide_load(own, number))
     if layer.back_patches > 0:
         convolve_errors(layer, source, work)
-        return
-    corner = corner_of_errors(layer)
-    whole = layer.outputs == layer.row
-    runs, length = (1, layer.kernel_width * layer.row) if whole else (layer.kernel_width, layer.outputs)
+    else:
+        errors_of_inputs(layer, source, work)
+
+
+@compiled
+def errors_of_inputs(layer: Any, source: Any, work: WideWorkspace) -> None:
+    """Fill the errors of the inputs of a convolution.
+
+    An input has errors from the rows of the filters that are a whole number of strides away from one of them,
+    and from such columns. Those of the inputs that use the same ones are a convolution without a stride.
+    """
+    whole, stride = layer.outputs == layer.row, layer.stride
     for y in range(source.height):
-        multiply(
-            layer.kernel_height, layer.pre_row, runs, layer.row, length, source.width, work.errors,
-            corner + y * layer.pre_row, layer.row, work.copies[layer.back_start :], work.zeros, source.pixel,
-            work.errors[source.error_start + y * source.row :], source.pixel,
-        )  # fmt: skip
+        first_row = (y + layer.padding) % stride
+        rows = (layer.kernel_height - first_row + stride - 1) // stride
+        top = layer.pre_start + ((y + layer.padding) // stride - rows + 1) * layer.pre_row
+        filters = layer.back_start + panels_before(layer, source, first_row)
+        for first_column in range(stride):
+            columns = (layer.kernel_width - first_column + stride - 1) // stride
+            x = (first_column - layer.padding) % stride
+            count = (source.width - x + stride - 1) // stride
+            left = ((x + layer.padding) // stride - columns + 1) * layer.row
+            runs, length = (1, columns * layer.row) if whole else (columns, layer.outputs)
+            multiply(
+                rows, layer.pre_row, runs, layer.row, length, count, work.errors, top + left, layer.row,
+                work.copies[filters:], work.zeros, source.pixel,
+                work.errors[layer.error_target + y * source.row + x * source.pixel :], stride * source.pixel,
+            )  # fmt: skip
+            filters += rows * columns * layer.outputs * source.pixel
+
+
+@compiled
+def panels_before(layer: Any, source: Any, row: int) -> Any:
+    """Return the numbers of the turned filters of all rows of a stride before this one."""
+    count = 0
+    for before in range(row):
+        rows = (layer.kernel_height - before + layer.stride - 1) // layer.stride
+        count += rows * layer.kernel_width * layer.outputs * source.pixel
+    return count
 
 
 @compiled
@@ -140,7 +197,7 @@ def convolve_errors(layer: Any, source: Any, work: WideWorkspace) -> None:
     convolve_patches(
         taps, work, layer.back_patches, source.width // (PATCH + 1 - taps), work.errors,
         corner_of_errors(layer), layer.pre_row, layer.row, layer.sum_step, filters, layer.patch_step,
-        work.zeros, source.pixel, layer.input_step, work.errors, source.error_start, source.row,
+        work.zeros, source.pixel, layer.input_step, work.errors, layer.error_target, source.row,
     )  # fmt: skip
 
 
@@ -238,7 +295,7 @@ def pooled_backward(
         return
     list_filters(layer, source, target, winners, errors, work)
     windows = target.height * target.width
-    found = work.errors[source.error_start - padding :]
+    found = work.errors[layer.error_target - padding :]
     filters = work.copies[layer.back_start :]
     for kernel_row in range(layer.kernel_height):
         # These parts of all filters stay in the cache while the positions go by.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.fastcnn.architecture import Shape, round_up
-from slotwise.fastcnn.layers import Convolution, Dense, Layer, LayerNetwork, Pool
+from slotwise.fastcnn.layers import Convolution, Dense, Layer, LayerNetwork, Normalisation, Pool, Sum
 from slotwise.fastcnn.vectors import WIDE
 from slotwise.fastcnn.wide_plan import (
     BLOCK,
@@ -19,17 +20,20 @@ from slotwise.fastcnn.wide_plan import (
     MAP,
     MAX_POOL,
     MEAN_POOL,
+    NORMALISATION,
     OPERATION,
     PANEL,
     PATCH,
     PATCHES,
     POSITIONS,
+    SUM,
     WidePlan,
 )
 
 Indices = NDArray[np.int64]
 
 MOST_MEMORY = 1 << 30  # bytes of the maps of a block
+FEW_SAMPLES = 1  # samples that go through normalisations and sums together: their maps fit into the cache
 TILES = (10, 6, 5, 3)  # neighbouring vectors of a filter that are summed together
 
 
@@ -38,13 +42,15 @@ def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequen
     layout = _Layout(network)
     for number in range(len(network.layers)):
         layout.add(number)
-    needed = 4 * (BLOCK + POSITIONS) * (layout.values + layout.dense_errors)
+    block = layout.block()
+    needed = 4 * (block + POSITIONS) * (layout.values + layout.dense_errors)
     if needed > MOST_MEMORY:
-        raise ValueError(f"maps of {BLOCK} samples take {needed >> 20:,} MB, more than {MOST_MEMORY >> 20:,}")
+        raise ValueError(f"maps of {block} samples take {needed >> 20:,} MB, more than {MOST_MEMORY >> 20:,}")
     gradients = layout.gradients
     parameters = layout.place_dense_parameters()
     deviations = np.asarray(scale, np.float64)
     return WidePlan(
+        block=block,
         maps=_records(MAP, layout.maps),
         operations=_records(OPERATION, layout.operations),
         gradient_of=_joined(layout.gradient_of),
@@ -65,11 +71,13 @@ def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequen
         transposed=layout.transposed,
         patch_filters=layout.patch_filters,
         patch_numbers=layout.patch_numbers,
+        patch_gradients=layout.patch_gradients,
     )
 
 
-def _records(names: Sequence[str], rows: list[dict[str, int]]) -> NDArray[np.void]:
-    return np.array([tuple(row.get(n, 0) for n in names) for row in rows], [(n, np.int64) for n in names])
+def _records(names: Sequence[str], rows: list[dict[str, Any]]) -> NDArray[np.void]:
+    kinds = [(name, np.float64 if name == "epsilon" else np.int64) for name in names]
+    return np.array([tuple(row.get(name, 0) for name in names) for row in rows], kinds)
 
 
 def _joined(parts: list[Indices]) -> NDArray[np.int32]:
@@ -111,18 +119,18 @@ class _Layout:
     def __init__(self, network: LayerNetwork) -> None:
         self.network = network
         self.maps: list[dict[str, int]] = []
-        self.operations: list[dict[str, int]] = []
+        self.operations: list[dict[str, Any]] = []
         self.gradient_of: list[Indices] = []
         self.copies_of: list[Indices] = []
         self.gradients = self.values = self.dense_errors = self.winners = self.errors = 0
         self.transposed = self._taken = self._dropped = self.patch_filters = self.patch_numbers = 0
-        self.scratch, self.positions = CHANNELS, 0
+        self.scratch, self.positions, self.patch_gradients = CHANNELS, 0, 0
         channels = network.input_shape[0]
         self._add_map(-1, network.input_shape, channels)  # images are only read number by number
 
     def _add_map(self, number: int, shape: Shape, pixel: int) -> None:
         channels, height, width = shape
-        readers = [layer for layer in self.network.layers if layer.source == number]
+        readers = [layer for layer in self.network.layers if number in layer.sources]
         border = max((layer.padding for layer in readers if isinstance(layer, Convolution)), default=0)
         row = (width + 2 * border) * pixel
         first, size = self.values, row * (height + 2 * border)
@@ -139,8 +147,13 @@ class _Layout:
             self.dense_errors += round_up(size, PANEL)
         else:  # the errors have the same border
             found["error_start"] = self.errors + border * (row + pixel)
-            self.errors += round_up(size + POSITIONS * pixel, CHANNELS)
+            self.errors += self._error_size(size, pixel, readers)
         self.maps.append(found)
+
+    def _error_size(self, size: int, pixel: int, readers: Sequence[Layer]) -> int:
+        """Return the numbers of a map of errors: tiles of positions a stride apart may pass its end."""
+        stride = max((layer.stride for layer in readers if isinstance(layer, Convolution)), default=1)
+        return round_up(size + stride * POSITIONS * pixel, CHANNELS)
 
     def _take(self, shape: Shape) -> Indices:
         """Return the numbers of the next parameters in the model's vector."""
@@ -152,7 +165,8 @@ class _Layout:
         """Place a layer and its output."""
         layer, shape = self.network.layers[number], self.network.shapes[number]
         self._add_map(number, shape, round_up(shape[0], CHANNELS))
-        operation = {"source": layer.source + 1, "target": number + 1, "rectify": int(layer.rectify)}
+        operation: dict[str, Any] = {"source": layer.source + 1, "target": number + 1}
+        operation |= {"rectify": int(layer.rectify), **self._error_target(number)}
         operation |= {"first": int(layer.source < 0), **self._dropout(layer, shape)}
         operation |= {"outputs": shape[0], "row": round_up(shape[0], CHANNELS)}
         self.operations.append(operation)
@@ -162,6 +176,50 @@ class _Layout:
             self._add_dense(operation, layer, self.network.source_shape(number))
         elif isinstance(layer, Pool):
             self._add_pool(operation, layer, shape)
+        elif isinstance(layer, Normalisation):
+            self._add_normalisation(operation, layer)
+        elif isinstance(layer, Sum):
+            other = -1 if layer.other is None else layer.other
+            adds = layer.other == layer.source or self._has_errors(number, other)
+            operation |= {"kind": SUM, "other": other + 1, "adds_other": int(adds)}
+
+    def block(self) -> int:
+        """Return how many samples go through the network together."""
+        return FEW_SAMPLES if self._is_residual else BLOCK
+
+    @property
+    def _is_residual(self) -> bool:
+        """Say whether there are normalisations or sums; other networks are computed as before these."""
+        return any(isinstance(layer, Normalisation | Sum) for layer in self.network.layers)
+
+    def _has_errors(self, number: int, source: int) -> bool:
+        """Say whether a later layer has left errors of an output when those of this layer come."""
+        return any(source in layer.sources for layer in self.network.layers[number + 1 :])
+
+    def _error_target(self, number: int) -> dict[str, int]:
+        """Return where a layer writes the errors of its source, and whether they are added to others."""
+        layer = self.network.layers[number]
+        source, adds = self.maps[layer.source + 1], self._has_errors(number, layer.source)
+        if not adds or isinstance(layer, Normalisation | Sum):  # which add number by number
+            return {"error_target": source["error_start"], "adds": int(adds)}
+        target = self.errors + source["border"] * (source["row"] + source["pixel"])
+        self.errors += self._error_size(source["size"], source["pixel"], [layer])
+        return {"error_target": target, "adds": 1}
+
+    def _add_normalisation(self, operation: dict[str, Any], layer: Normalisation) -> None:
+        channels, row = operation["outputs"], operation["row"]
+        operation |= {"kind": NORMALISATION, "groups": layer.groups, "affine": int(layer.affine)}
+        operation |= {"epsilon": layer.epsilon, "moments": self.values, "gradient_start": self.gradients}
+        self.values += 2 * row
+        self.scratch = max(self.scratch, 4 * row)
+        if not layer.affine:
+            return
+        operation["weight_start"] = self._copy(_padded(self._take((channels,)), 0, CHANNELS))
+        operation["bias_start"] = self._copy(_padded(self._take((channels,)), 0, CHANNELS))
+        operation["bias_gradient"] = self.gradients + row
+        for start in (operation["gradient_start"], operation["bias_gradient"]):
+            self.gradient_of.append(start + np.arange(channels))
+        self.gradients += 2 * row
 
     def _dropout(self, layer: Layer, shape: Shape) -> dict[str, int]:
         """Return where the factors of a layer's dropout are, and the steps between them; -1 without."""
@@ -174,13 +232,13 @@ class _Layout:
             return {"drop_start": start, "drop_channel": 1}
         return {"drop_start": start, "drop_channel": height * width, "drop_row": width, "drop_column": 1}
 
-    def _add_pool(self, operation: dict[str, int], layer: Pool, shape: Shape) -> None:
+    def _add_pool(self, operation: dict[str, Any], layer: Pool, shape: Shape) -> None:
         (height, width), (down, right) = layer.kernel, layer.stride
         operation |= {"kind": MEAN_POOL if layer.mean else MAX_POOL, "winner_start": self.winners}
         operation |= {"kernel_height": height, "kernel_width": width, "stride": down, "run_step": right}
         self.winners += 0 if layer.mean else prod(shape[1:]) * operation["row"]
 
-    def _add_convolution(self, operation: dict[str, int], layer: Convolution, shape: Shape) -> None:
+    def _add_convolution(self, operation: dict[str, Any], layer: Convolution, shape: Shape) -> None:
         source = self.maps[operation["source"]]
         channels, pixel = source["channels"], source["pixel"]
         (kernel_height, kernel_width), row = layer.kernel, operation["row"]
@@ -215,7 +273,7 @@ class _Layout:
             self.scratch = max(self.scratch, windows * row)  # the list of all errors
             self.positions = max(self.positions, 4 * windows)
 
-    def _add_patches(self, operation: dict[str, int], source: dict[str, int]) -> None:
+    def _add_patches(self, operation: dict[str, Any], source: dict[str, int]) -> None:
         """Compute a convolution in patches if that takes clearly fewer products, see `winograd`."""
         channels, row, taps = source["channels"], operation["row"], operation["kernel_height"]
         operation |= {"pixel": source["pixel"], "patches": 0, "back_patches": 0}
@@ -234,6 +292,9 @@ class _Layout:
             operation["back_patches"] = back = _patches(taps, source["height"], source["width"])
             operation["back_patch_start"] = self.patch_filters
             self.patch_filters += PATCH**2 * step * (back > 0)
+        if patches and taps == 3 and not operation["pooled"] and self._is_residual:
+            operation["patch_gradient"], operation["in_patches"] = self.patch_gradients, 1
+            self.patch_gradients += PATCH**2 * step
         numbers = [_odd_lines(PATCHES * channels), _odd_lines(PATCHES * row)]
         operation["input_step"], operation["sum_step"] = numbers
         # A tile reads and writes a few patches after the last.
@@ -246,21 +307,23 @@ class _Layout:
         self.copies_of.append(_padded(numbers.ravel(), 0, CHANNELS))
         return start
 
-    def _turn(self, operation: dict[str, int], numbers: Indices) -> None:
+    def _turn(self, operation: dict[str, Any], numbers: Indices) -> None:
         """Copy filters for the errors of the inputs, and place the errors of all positions."""
         _, channels, height, width = numbers.shape
-        # The errors of the outputs, with zeros around them, and between them if the convolution has a stride.
-        stride, border = (1, 0) if operation["first"] else (operation["stride"], max(height, width) - 1)
+        border = 0 if operation["first"] else max(height, width) - 1  # zeros around the errors of the outputs
         if not operation["first"]:
-            turned = numbers[:, :, ::-1, ::-1].transpose(2, 3, 0, 1).reshape(-1, channels)
-            operation["back_start"] = self._copy(_panels(turned))
-        tall = stride * (operation["map_height"] - 1) + 1 + 2 * border + stride
-        wide = stride * (operation["map_width"] - 1) + 1 + 2 * border + stride
-        operation["pre_row"] = pre_row = wide * operation["row"]
+            # Inputs a stride apart get their errors from the same rows and columns of the filters.
+            stride, turned = operation["stride"], []
+            for down, right in np.ndindex(stride, stride):
+                part = numbers[:, :, down::stride, right::stride][:, :, ::-1, ::-1]
+                turned.append(_panels(part.transpose(2, 3, 0, 1).reshape(-1, channels)))
+            operation["back_start"] = self._copy(np.concatenate(turned))
+        operation["pre_row"] = pre_row = (operation["map_width"] + 2 * border + 1) * operation["row"]
         operation["pre_start"] = self.errors + border * (pre_row + operation["row"])
+        tall = operation["map_height"] + 2 * border + 1
         self.errors += round_up(tall * pre_row + POSITIONS * operation["row"], CHANNELS)
 
-    def _by_term(self, operation: dict[str, int], numbers: Indices) -> Indices:
+    def _by_term(self, operation: dict[str, Any], numbers: Indices) -> Indices:
         """Place the gradient in panels; return where that of each parameter is."""
         filters, channels, height, width = numbers.shape
         operation["gradient_start"] = self.gradients
@@ -269,9 +332,9 @@ class _Layout:
         order.ravel()[_panels(terms)] = terms.ravel()
         self.gradients += terms.size
         found = order[:, :filters].reshape(height, width, channels, filters)
-        return operation["gradient_start"] + found.transpose(3, 2, 0, 1)
+        return np.asarray(operation["gradient_start"] + found.transpose(3, 2, 0, 1), np.int64)
 
-    def _by_filter(self, operation: dict[str, int], numbers: Indices) -> Indices:
+    def _by_filter(self, operation: dict[str, Any], numbers: Indices) -> Indices:
         """Place gradient and filters in rows of kernels; return where the gradient of each parameter is."""
         filters, _, height, _ = numbers.shape
         source = self.maps[operation["source"]]
@@ -289,7 +352,7 @@ class _Layout:
         found = number * size + y * filter_row + x * source["pixel"] + channel
         return np.asarray(operation["gradient_start"] + found, np.int64)
 
-    def _add_dense(self, operation: dict[str, int], layer: Dense, shape: Shape) -> None:
+    def _add_dense(self, operation: dict[str, Any], layer: Dense, shape: Shape) -> None:
         terms = self.maps[operation["source"]]["size"]
         operation |= {"kind": DENSE, "terms": terms, "runs": 1, "run_length": terms, "kernel_height": 1}
         operation |= {"has_bias": int(layer.bias), "model_start": self._taken}
@@ -309,4 +372,4 @@ class _Layout:
             operation |= {"gradient_start": self.gradients, "bias_gradient": self.gradients + size}
             placed += size + operation["row"]
             self.gradients += size + operation["row"]
-        return placed
+        return int(placed)

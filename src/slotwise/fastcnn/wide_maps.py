@@ -9,15 +9,26 @@ from numpy.typing import NDArray
 
 from slotwise.fastcnn.vectors import (
     WIDE,
+    add,
     compiled,
     store,
     store_whole,
+    times,
     where_greater,
     wide_load,
     wide_repeat,
 )
 from slotwise.fastcnn.wide_kernels import multiply
-from slotwise.fastcnn.wide_plan import CONVOLUTION, MEAN_POOL, PATCH, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_norm import add_maps, normalise
+from slotwise.fastcnn.wide_plan import (
+    CONVOLUTION,
+    MEAN_POOL,
+    NORMALISATION,
+    PATCH,
+    SUM,
+    WidePlan,
+    WideWorkspace,
+)
 from slotwise.fastcnn.winograd import convolve_patches
 
 Floats = NDArray[np.float32]
@@ -43,6 +54,10 @@ def spatial_forward(
         convolve(layer, source, target, work, values, winners)
     elif layer.kind == MEAN_POOL:
         mean_pool(layer, source, target, values)
+    elif layer.kind == NORMALISATION:
+        normalise(layer, source, target, work, values)
+    elif layer.kind == SUM:
+        add_maps(plan, layer, source, target, values)
     else:
         max_pool(layer, source, target, values, winners)
     if layer.drop_start >= 0 and kept.size > 0:
@@ -96,11 +111,18 @@ def convolve(
     rows, width = 1 + layer.pooled, (1 + layer.pooled) * target.width
     pitch = layer.row * (layer.map_width + WIDE)
     if layer.patches > 0:
+        to, step = 0, pitch
+        if not layer.pooled:
+            to, step = target.start, target.row
         convolve_patches(
             layer.kernel_height, work, layer.patches, width // (PATCH + 1 - layer.kernel_height), values,
             corner, source.row, source.pixel, layer.input_step, work.patch_filters[layer.patch_start :],
-            layer.patch_step, bias, layer.row, layer.sum_step, scratch, 0, pitch,
+            layer.patch_step, bias, layer.row, layer.sum_step, scratch if layer.pooled else values, to, step,
         )  # fmt: skip
+        if not layer.pooled:
+            for y in range(target.height * layer.rectify):
+                rectify(width * layer.row, values[target.start + y * target.row :])
+            return
     for y in range(0, rows * target.height, rows):
         upper = scratch[y * pitch :] if layer.patches > 0 else scratch
         if layer.patches == 0:
@@ -152,11 +174,19 @@ def pool_row(
 def mean_pool(layer: Any, source: Any, target: Any, values: Floats) -> None:
     """Fill the output of an average pool."""
     share = np.float32(1.0 / (layer.kernel_height * layer.kernel_width))
+    whole = source.pixel // WIDE * WIDE  # channels that are vectors: all but those of images
     for y in range(target.height):
         for x in range(target.width):
             found = values[target.start + y * target.row + x * target.pixel :]
             corner = source.start + y * layer.stride * source.row + x * layer.run_step * source.pixel
-            for channel in range(target.channels):
+            for channel in range(0, whole, WIDE):
+                sums = wide_repeat(np.float32(0))
+                for row in range(layer.kernel_height):
+                    for column in range(layer.kernel_width):
+                        at = corner + row * source.row + column * source.pixel + channel
+                        sums = add(sums, wide_load(values, at))
+                store(found, channel, times(sums, wide_repeat(share)))
+            for channel in range(whole, target.channels):
                 total = np.float32(0)
                 for row in range(layer.kernel_height):
                     for column in range(layer.kernel_width):

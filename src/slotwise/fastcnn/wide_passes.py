@@ -23,7 +23,8 @@ from slotwise.fastcnn.wide_maps import (
     spatial_forward,
 )
 from slotwise.fastcnn.wide_model import copy_filters, read_model, transpose_panels, update, write_model
-from slotwise.fastcnn.wide_plan import BLOCK, DENSE, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_plan import DENSE, WidePlan, WideWorkspace
+from slotwise.fastcnn.winograd import finish_gradient
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -47,16 +48,18 @@ def descend(
     for step in range(len(batches)):
         samples = lengths[step]
         # With all samples in one block the gradient of a dense layer is added to its weights at once.
-        direct = samples <= BLOCK and not only_gradient
+        direct = samples <= plan.block and not only_gradient
         weight = 1.0 / samples if only_gradient else -rate / samples
         work.gradient[: plan.dense_gradient if direct else plan.gradients] = 0
+        work.patch_gradients[:] = 0
         copy_filters(plan, work)
         loss = 0.0
-        for start in range(0, samples, BLOCK):
-            end = min(start + BLOCK, samples)
+        for start in range(0, samples, plan.block):
+            end = min(start + plan.block, samples)
             chosen, labels = batches[step, start:end], answers[step, start:end]
             own = kept[step, start:end]
             loss += add_gradient(plan, work, images, chosen, labels, own, weight, direct)
+        finish_gradient(plan, work)
         if not only_gradient:
             update(plan, work, direct)
     write_model(plan, work, only_gradient, result)
@@ -73,10 +76,10 @@ def evaluate(
     copy_filters(plan, work)
     last = plan.operations[-1]
     place = plan.maps[last.target].start
-    everything = np.empty((BLOCK, 0), np.bool_)
+    everything = np.empty((plan.block, 0), np.bool_)
     loss, correct = 0.0, 0
-    for start in range(0, len(images), BLOCK):
-        end = min(start + BLOCK, len(images))
+    for start in range(0, len(images), plan.block):
+        end = min(start + plan.block, len(images))
         forward_pass(plan, work, images, np.arange(start, end), everything)
         for sample in range(end - start):
             scores, answer = (

@@ -11,7 +11,8 @@ Parameters of convolutions come first and keep the order of the model. The forwa
 filters in panels, and the backward pass another, of which the kind depends on the layer:
 
 - without a pool, or in patches: panels of the filters turned around, because the errors of the inputs are a
-  convolution of the errors of the outputs;
+  convolution of the errors of the outputs; with a stride s, s x s convolutions, each with every s-th row and
+  column of the filters;
 - else: [filter, row of the kernel, column and channel], because few errors are not zero, and each
   adds a multiple of one filter to the errors of the inputs.
 
@@ -37,7 +38,7 @@ PANEL = 2 * WIDE  # outputs of a panel; the last one may have half of them
 POSITIONS = 8 if WIDE == 16 else 6  # rows of a matrix product that are computed together
 PATCH = 6  # rows and columns of inputs of a patch
 PATCHES = 16  # patches that are multiplied together
-CONVOLUTION, MEAN_POOL, MAX_POOL, DENSE = range(4)
+CONVOLUTION, MEAN_POOL, MAX_POOL, NORMALISATION, SUM, DENSE = range(6)
 
 MAP = (
     "start",
@@ -60,12 +61,15 @@ OPERATION = (
     "model_start", "weight_start", "bias_start", "back_start", "gradient_start", "bias_gradient",
     "winner_start", "pre_start", "pre_row", "filter_row", "filter_size", "tile", "pixel",
     "patches", "patch_start", "back_patches", "back_patch_start", "patch_step", "input_step", "sum_step",
+    "error_target", "adds", "other", "adds_other", "groups", "affine", "moments", "epsilon",
+    "in_patches", "patch_gradient",
 )  # fmt: skip
 
 
 class WidePlan(NamedTuple):
     """Constants of a network, as arrays so that compiled code can take them."""
 
+    block: int  # samples that go through the network together
     maps: NDArray[np.void]
     operations: NDArray[np.void]
     gradient_of: NDArray[np.int32]  # where the gradient of each parameter of a convolution is
@@ -85,6 +89,7 @@ class WidePlan(NamedTuple):
     transposed: int
     patch_filters: int
     patch_numbers: int  # of the inputs of some patches, and of their sums
+    patch_gradients: int  # of the filters of convolutions whose gradient is computed in patches
 
 
 class WideWorkspace(NamedTuple):
@@ -103,6 +108,7 @@ class WideWorkspace(NamedTuple):
     patch_filters: NDArray[np.float32]  # [layer, point, panels]
     patch_inputs: NDArray[np.float32]  # [point, patch, channel]
     patch_sums: NDArray[np.float32]
+    patch_gradients: NDArray[np.float32]  # like `patch_filters`
     zeros: NDArray[np.float32]
     parameters: NDArray[np.float32]
     gradient: NDArray[np.float32]
@@ -112,9 +118,9 @@ def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
     """Allocate the memory of one call."""
     slack = 16 * PANEL  # tiles may read and write a few positions after the last
     return WideWorkspace(
-        values=aligned((BLOCK + POSITIONS) * plan.values + slack, np.float32),
-        dense_errors=aligned((BLOCK + POSITIONS) * plan.dense_errors + slack, np.float32),
-        winners=aligned(BLOCK * plan.winners, np.int32),
+        values=aligned((plan.block + POSITIONS) * plan.values + slack, np.float32),
+        dense_errors=aligned((plan.block + POSITIONS) * plan.dense_errors + slack, np.float32),
+        winners=aligned(plan.block * plan.winners, np.int32),
         errors=aligned(plan.errors + slack, np.float32),
         scratch=aligned(plan.scratch + slack, np.float32),
         places=aligned(plan.scratch + slack, np.int32),
@@ -125,6 +131,7 @@ def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
         patch_filters=aligned(plan.patch_filters + slack, np.float32),
         patch_inputs=aligned(plan.patch_numbers + slack, np.float32),
         patch_sums=aligned(plan.patch_numbers + slack, np.float32),
+        patch_gradients=aligned(plan.patch_gradients + slack, np.float32),
         zeros=aligned(max(plan.transposed, int(max(plan.maps["pixel"]))) + slack, np.float32),
         parameters=aligned(plan.parameters + slack, np.float32),
         gradient=aligned(plan.gradients + slack, np.float32),

@@ -27,12 +27,20 @@ from slotwise.fastcnn.vectors import (
     fused,
     index,
     instruction,
+    load_panel,
+    load_tile,
     moved,
+    outer_add,
+    panel_add,
     read,
+    store_panel,
+    store_tile,
+    wide_load,
     write,
+    zeros,
 )
 from slotwise.fastcnn.wide_kernels import multiply
-from slotwise.fastcnn.wide_plan import PANEL, PATCH, PATCHES, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_plan import CHANNELS, PANEL, PATCH, PATCHES, WidePlan, WideWorkspace
 
 Floats = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -99,10 +107,14 @@ def both_sides(matrix: Matrix) -> Callable[..., Any]:
     return instruction(types.void, GIVEN, *[index] * 3, GIVEN, *[index] * 3)(written)
 
 
+ROWS = 8 if WIDE == 16 else 4  # channels of a tile of gradients
+wide_tile, narrow_tile = zeros(2 * ROWS), zeros(CHANNELS)
+
 of_threes, of_fives = matrices(3), matrices(5)
 transform_inputs = both_sides(of_threes[0])  # those of 5 x 5 are the same
 transform_threes, transform_fives = both_sides(of_threes[1]), both_sides(of_fives[1])
 outputs_of_threes, outputs_of_fives = both_sides(of_threes[2]), both_sides(of_fives[2])
+transform_errors, gradient_of_threes = both_sides(of_threes[2].T), both_sides(of_threes[1].T)
 
 
 @compiled
@@ -146,6 +158,20 @@ def transform_sums(
 
 
 @compiled
+def transform_patches(
+    side: int, first: int, count: int, across: int, values: Floats, start: int, row: int, channels: int,
+    step: int, found: Floats,
+) -> None:  # fmt: skip
+    """Transform the inputs of some patches."""
+    for patch in range(count):
+        y, x = (first + patch) // across, (first + patch) % across
+        at = start + side * (y * row + x * channels)
+        for channel in range(0, channels, WIDE):
+            place = patch * channels + channel
+            transform_inputs(values, at + channel, row, channels, found, place, PATCH * step, step)
+
+
+@compiled
 def convolve_patches(
     taps: int, work: WideWorkspace, patches: int, across: int, values: Floats, start: int, row: int,
     channels: int, step: int, filters: Floats, filter_step: int, bias: Floats, outputs: int, sum_step: int,
@@ -159,14 +185,7 @@ def convolve_patches(
     side = PATCH + 1 - taps
     for first in range(0, patches, PATCHES):
         count = min(PATCHES, patches - first)
-        for patch in range(count):
-            y, x = (first + patch) // across, (first + patch) % across
-            at = start + side * (y * row + x * channels)
-            for channel in range(0, channels, WIDE):
-                place = patch * channels + channel
-                transform_inputs(
-                    values, at + channel, row, channels, work.patch_inputs, place, PATCH * step, step
-                )
+        transform_patches(side, first, count, across, values, start, row, channels, step, work.patch_inputs)
         for number in range(PATCH * PATCH):
             added = bias if number == ADDS_TO_ALL else work.zeros
             multiply(
@@ -180,3 +199,78 @@ def convolve_patches(
             for output in range(0, outputs, WIDE):
                 place = patch * outputs + output
                 transform_sums(taps, work.patch_sums, place, sum_step, found, at + output, found_row, outputs)
+
+
+@compiled
+def add_patch_gradient(
+    layer: Any, source: Any, target: Any, work: WideWorkspace, values: Floats, start: int, errors: Floats
+) -> None:
+    """Add the gradient of filters of 3 x 3 from the errors of all positions, transformed.
+
+    With the transformed errors A^T e A of a patch, that of the transformed filters is (B d B^T) * (A^T e A).
+    """
+    side, across = PATCH - 2, target.width // (PATCH - 2)
+    channels, outputs, gradient = source.pixel, layer.row, work.patch_gradients
+    for first in range(0, layer.patches, PATCHES):
+        count = min(PATCHES, layer.patches - first)
+        transform_patches(
+            side, first, count, across, values, start, source.row, channels, layer.input_step,
+            work.patch_inputs,
+        )  # fmt: skip
+        for patch in range(count):
+            y, x = (first + patch) // across, (first + patch) % across
+            at, place = side * (y * target.row + x * outputs), patch * outputs
+            for output in range(0, outputs, WIDE):
+                transform_errors(
+                    errors, at + output, target.row, outputs, work.patch_sums, place + output,
+                    PATCH * layer.sum_step, layer.sum_step,
+                )  # fmt: skip
+        for number in range(PATCH * PATCH):
+            add_patches(
+                count, channels, outputs, work.patch_inputs, number * layer.input_step, work.patch_sums,
+                number * layer.sum_step, gradient, layer.patch_gradient + number * layer.patch_step,
+            )  # fmt: skip
+
+
+@compiled
+def add_patches(
+    count: int, channels: int, outputs: int, inputs: Floats, start: int, errors: Floats, error: int,
+    gradient: Floats, to: int,
+) -> None:  # fmt: skip
+    """gradient[c, o] += sum over patches p of inputs[p, c] * errors[p, o], the gradient in panels."""
+    column = 0
+    while column + PANEL <= outputs:
+        for channel in range(0, channels, ROWS):
+            at = to + column * channels + channel * PANEL
+            tile = load_panel(gradient, at, PANEL, wide_tile())
+            for patch in range(count):
+                from_errors = error + patch * outputs + column
+                tile = panel_add(tile, inputs, start + patch * channels + channel, 1, errors, from_errors)
+            store_panel(gradient, at, PANEL, tile)
+        column += PANEL
+    if column < outputs:  # half a panel: one vector
+        for channel in range(0, channels, CHANNELS):
+            at = to + column * channels + channel * WIDE
+            narrow = load_tile(gradient, at, WIDE, narrow_tile())
+            for patch in range(count):
+                value = wide_load(errors, error + patch * outputs + column)
+                narrow = outer_add(narrow, inputs, start + patch * channels + channel, 1, value)
+            store_tile(gradient, at, WIDE, narrow)
+
+
+@compiled
+def finish_gradient(plan: WidePlan, work: WideWorkspace) -> None:
+    """Turn the gradients of transformed filters into those of the filters."""
+    for layer in plan.operations:
+        if layer.in_patches:
+            channels, step = layer.pixel, layer.patch_step
+            found, gradient = (
+                work.patch_gradients[layer.patch_gradient :],
+                work.gradient[layer.gradient_start :],
+            )
+            for first in range(0, layer.row, PANEL):
+                width = min(PANEL, layer.row - first)
+                down, right = 3 * channels * width, channels * width
+                for number in range(0, channels * width, WIDE):
+                    at, to = first * channels + number, first * 9 * channels + number
+                    gradient_of_threes(found, at, PATCH * step, step, gradient, to, down, right)
