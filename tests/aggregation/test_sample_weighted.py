@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from updates import MODEL, SIZE, arrived, rounds
 
 from slotwise.aggregation import Vector, fedavg, mean
+from slotwise.aggregation.rule import LARGE, PART
 from slotwise.base.errors import UserError
 
 
@@ -19,6 +20,22 @@ def test_a_device_weighs_by_its_samples_and_must_have_some() -> None:
 def test_equal_counts_give_the_mean_to_the_bit(updates: list[Vector], count: int) -> None:
     sent = arrived(updates, [count] * len(updates))
     assert fedavg(MODEL, sent).tobytes() == mean(MODEL, sent).tobytes()
+
+
+@pytest.mark.parametrize("size", [LARGE - 1, LARGE, PART, 2 * PART + 1])
+def test_sums_of_large_models_are_those_of_numpy_to_the_bit(size: int) -> None:
+    draw = np.random.default_rng(size)
+    model, *updates = draw.normal(size=(4, size)).astype(np.float32)
+    counts = [3, 5, 4]
+    total = np.zeros(size)
+    for update in updates:
+        total += update
+    assert mean(model, arrived(updates)).tobytes() == (model - total / 3).astype(np.float32).tobytes()
+    total[:] = 0
+    for count, update in zip(counts, updates, strict=True):
+        total += count / 5 * update.astype(np.float64)
+    expected = (model - total / (0.6 + 1 + 0.8)).astype(np.float32)
+    assert fedavg(model, arrived(updates, counts)).tobytes() == expected.tobytes()
 
 
 @given(st.data(), rounds)

@@ -15,6 +15,8 @@ from slotwise.base.frozen import FrozenMapping, frozen_arrays, frozen_copy, read
 from slotwise.base.user_code import describe_value
 
 Vector = NDArray[np.float32]
+LARGE = 20_000  # numbers of a model from which sums are compiled; compiled code takes time to load
+PART = 1 << 15  # numbers of a sum that stay in the cache while all vectors are added
 
 
 class Contribution(NamedTuple):
@@ -138,10 +140,31 @@ def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
     it is federated averaging (McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-Efficient
     Learning of Deep Networks from Decentralized Data", AISTATS 2017) with devices of equally many samples.
     """
-    total = np.zeros(model.shape, dtype=np.float64)
-    for contribution in contributions:
-        total += contribution.update
-    return (model - total / len(contributions)).astype(np.float32)
+    weights, updates = [1.0] * len(contributions), [contribution.update for contribution in contributions]
+    if model.size < LARGE:
+        return (model - weighted_sum(weights, updates) / len(updates)).astype(np.float32)
+    from slotwise.aggregation.sum_kernel import subtract_mean  # noqa: PLC0415  (compiled code loads slowly)
+
+    new = np.empty(model.shape, dtype=np.float32)
+    for first in range(0, model.size, PART):
+        part = slice(first, first + PART)
+        total = weighted_sum(weights, [update[part] for update in updates])
+        subtract_mean(model[part], total, len(updates), new[part])
+    return new
+
+
+def weighted_sum(weights: Sequence[float], vectors: Sequence[Vector]) -> NDArray[np.float64]:
+    """Return the sum of vectors times weights, in their order and in double precision."""
+    total = np.zeros(vectors[0].shape, dtype=np.float64)
+    if total.size < LARGE:
+        for weight, vector in zip(weights, vectors, strict=True):
+            total += weight * vector.astype(np.float64)
+        return total
+    from slotwise.aggregation.sum_kernel import add_scaled  # noqa: PLC0415  (compiled code loads slowly)
+
+    for weight, vector in zip(weights, vectors, strict=True):
+        add_scaled(total, weight, vector)
+    return total
 
 
 def fedavg(model: Vector, contributions: Sequence[Contribution]) -> Vector:
@@ -167,10 +190,8 @@ def sample_weighted_update(contributions: Sequence[Contribution]) -> NDArray[np.
     counts = [contribution.samples for contribution in contributions]
     largest = max(counts)
     weights = [count / largest for count in counts]  # exactly 1 if all are equal
-    total = np.zeros(contributions[0].update.shape, dtype=np.float64)
-    for weight, contribution in zip(weights, contributions, strict=True):
-        total += weight * contribution.update.astype(np.float64)
-    return total / sum(weights)
+    updates = [contribution.update for contribution in contributions]
+    return weighted_sum(weights, updates) / sum(weights)
 
 
 def model_average(model: Vector, contributions: Sequence[Contribution]) -> Vector:
