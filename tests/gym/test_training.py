@@ -110,6 +110,11 @@ def test_a_seed_is_a_training() -> None:
         ({"decide": "sender"}, "decide"),
         ({"sizes": ()}, "sizes"),
         ({"sizes": (7,)}, "sizes"),
+        ({"sizes": 3}, "sizes"),
+        ({"sizes": (2,), "decide": "participants"}, "sizes"),
+        ({"config": 3}, "config"),
+        ({"config": {**TINY, "stop_at": "accuracy=0.5"}}, "stop_at"),
+        ({"config": {**TINY, "group_rule": "shrink-when-stalled"}}, "group_rule"),
         ({"config": {**TINY, "schedule": "async"}, "decide": "participants"}, "decide"),
         ({"config": {**TINY, "group_size_changes": [[10, 1]]}}, "group_size_changes"),
         ({"config": {**TINY, "deadline": 3}}, "deadline"),
@@ -125,7 +130,7 @@ def test_what_cannot_be_decided_is_refused(arguments: dict[str, Any], parameter:
     ("decide", "actions"),
     [
         ("group_size", [-1, 6, 1.0, "2", None, [1, 2]]),
-        ("participants", [None, 1, "abcdef", [1] * 5, [[1] * 6]]),
+        ("participants", [None, 1, "abcdef", [1] * 5, [[1] * 6], [float("nan")] * 6]),
     ],
 )
 def test_actions_that_mean_nothing_are_refused(decide: str, actions: list[Any]) -> None:

@@ -191,6 +191,8 @@ def test_agents_are_compared_on_the_same_channels() -> None:
     assert lines[-1].split()[0] in ("best-channel", "random", "again")
     with pytest.raises(InputError, match="at least one"):
         sg.compare(make(), sg.BASELINES, [])
+    with pytest.raises(InputError, match=r"seeds = 3: must be several numbers, such as range\(5\)"):
+        sg.compare(make(), sg.BASELINES, 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,7 @@ def test_agents_are_compared_on_the_same_channels() -> None:
         ({"setting": {**FIXED, "selection": "random"}}, "selection"),
         ({"setting": {**SHORT, "schedule": "idfl"}}, "delay"),
         ({"setting": {"devices": 0}}, "devices"),
+        ({"setting": 3}, "setting"),
     ],
 )
 def test_what_cannot_be_decided_is_refused(arguments: dict[str, Any], parameter: str) -> None:

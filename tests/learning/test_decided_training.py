@@ -202,5 +202,24 @@ def test_an_agent_cannot_change_what_is_known(task: Task) -> None:
 def test_an_agent_for_a_timeline_is_refused(task: Task) -> None:
     with pytest.raises(InputError, match="agent"):
         train(episode_of("sender").timeline, task, agent=by_learning)
+    with pytest.raises(InputError, match="agent = <lambda>: must be a function of 2 arguments"):
+        train(episode_of("sender"), task, agent=lambda decision: 1)  # type: ignore[arg-type, misc]
+    with pytest.raises(
+        InputError, match="agent is missing; it must be given: the episode has decisions left"
+    ):
+        train(episode_of("sender"), task)
     with Training(episode_of("sender"), task) as training, pytest.raises(UserError, match="not decided yet"):
         training.advance()
+
+
+@pytest.mark.parametrize("other", ["participants", "everything"])
+def test_a_history_of_another_episode_is_refused(other: str, task: Task) -> None:
+    history = train(episode_of("sender"), task, agent=by_learning, stop_at="loss=0.9", evaluate_every=1)
+    assert history.rounds
+    with pytest.raises(UserError, match=r"^resume: the history is of another episode: "):
+        train(episode_of(other), task, agent=by_learning, resume=history)
+
+
+def test_a_target_is_text_or_a_target(task: Task) -> None:
+    with pytest.raises(InputError, match=r"^stop_at = 3: must be accuracy=X"):
+        train(episode_of("sender"), task, agent=by_learning, stop_at=3)  # type: ignore[arg-type]

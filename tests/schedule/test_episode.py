@@ -100,6 +100,8 @@ def test_it_shows_ages_channel_and_batteries() -> None:
     [
         ({"decide": "who"}, "decide"),
         ({"decide": ()}, "decide"),
+        ({"decide": None}, "decide"),
+        ({"decide": 3}, "decide"),
         ({"decide": "participants"}, "decide"),
         ({"policy": "sync", "decide": "delay"}, "decide"),
         ({"policy": "sync", "decide": "participants", "participation": "random"}, "participation"),
@@ -161,6 +163,11 @@ def test_a_refusal_says_what_is_allowed(decide: DecisionKind, allowed: str) -> N
 def test_an_answer_of_text_is_refused_in_quotes() -> None:
     with pytest.raises(InputError, match=r"sender = '1': must be one of 1 to 4"):
         Episode(PLAIN).answer("1")  # type: ignore[arg-type]
+
+
+def test_an_agent_that_takes_other_arguments_is_refused() -> None:
+    with pytest.raises(InputError, match="agent = <lambda>: must be a function of 1 argument, and it has 2"):
+        Episode(PLAIN).play(lambda decision, learning: 1)  # type: ignore[arg-type, misc]
 
 
 def test_an_unknown_option_is_refused() -> None:

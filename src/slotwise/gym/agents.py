@@ -89,6 +89,8 @@ class Comparison:
 
 def compare(env: Environment, agents: Mapping[str, Agent], seeds: Iterable[int]) -> Comparison:
     """Play an episode with each agent and seed; a seed is the same fleet and channel for all agents."""
+    if not isinstance(seeds, Iterable):
+        raise InputError("seeds", seeds, "several numbers, such as range(5)")
     numbers = tuple(seeds)
     if not numbers or not agents:
         raise InputError("seeds" if agents else "agents", "nothing", "at least one")

@@ -9,11 +9,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.base.errors import InputError
+from slotwise.base.errors import ConflictError, InputError
 from slotwise.base.extras import importing
 from slotwise.gym.device_table import COLUMNS, DeviceTable, mask_of, place_of
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.options import loaded
+from slotwise.options.checks import whole_number
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 from slotwise.schedule import Decision, Episode, Selection
@@ -68,13 +69,12 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         """
         if decide not in get_args(Decide):
             raise InputError("decide", decide, " or ".join(get_args(Decide)))
-        usual = {} if isinstance(config, RunConfig) else {"schedule": _SCHEDULES[decide]}
-        self.config = config if isinstance(config, RunConfig) else RunConfig.from_options(usual | {**config})
+        self.config = _config_of(config, decide)
         self._decide, self._workers, self.render_mode = decide, workers, render_mode
         devices = self.config.channel.devices
-        self.sizes = tuple(range(1, devices + 1)) if sizes is None else tuple(sizes)
-        if not self.sizes or not set(self.sizes) <= set(range(1, devices + 1)):
-            raise InputError("sizes", list(self.sizes), f"whole numbers from 1 to {devices}")
+        if sizes is not None and decide == "participants":
+            raise ConflictError("sizes", "decide", "the number of participants is the group size")
+        self.sizes = tuple(range(1, devices + 1)) if sizes is None else _sizes_of(sizes, devices)
         self.observation_space = spaces.Box(-1.0, DIVERGED, (3 + devices * COLUMNS,), np.float32)
         self.action_space: spaces.Space[Any] = (
             spaces.Discrete(len(self.sizes))
@@ -126,7 +126,7 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
         if self._decide == "group_size":
             return self.sizes[place_of(action, len(self.sizes))]
         given, devices = np.asarray(action), self.config.channel.devices
-        if given.shape != (devices,) or given.dtype.kind not in "iuf":
+        if given.shape != (devices,) or given.dtype.kind not in "iuf" or np.isnan(given).any():
             raise InputError("action", action, f"a number for each of {devices} devices")
         best_first = np.argsort(-given.astype(np.float64), kind="stable") + 1
         allowed = set(decision.allowed)
@@ -197,3 +197,24 @@ class TrainingEnv(gymnasium.Env[Observation, Any]):
 
 
 _SCHEDULES: Mapping[Decide, str] = {"group_size": "async", "participants": "sync"}
+
+
+def _config_of(config: object, decide: Decide) -> RunConfig:
+    """Return a configuration, or that of options by name; refuse what the environment does not keep to."""
+    if isinstance(config, Mapping):
+        config = RunConfig.from_options({"schedule": _SCHEDULES[decide], **config})
+    if not isinstance(config, RunConfig):
+        raise InputError("config", config, "a RunConfig, or options by name")
+    if config.end.target is not None:
+        raise InputError("stop_at", config.end.target, "omitted: an episode ends at its deadline")
+    for kind in config.agents:
+        raise ConflictError(config.name_of_agent(kind)[0], "decide", "here the agent is the environment's")
+    return config
+
+
+def _sizes_of(sizes: object, devices: int) -> tuple[int, ...]:
+    given = sizes if isinstance(sizes, Sequence | np.ndarray) else ()
+    numbers = [whole_number(size) or 0 for size in given]
+    if not numbers or min(numbers) < 1 or max(numbers) > devices:
+        raise InputError("sizes", sizes, f"whole numbers from 1 to {devices}")
+    return tuple(numbers)

@@ -53,6 +53,8 @@ class UplinkEnv(gymnasium.Env[Table, np.int64]):
                 from the first decision to the deadline, divided by the deadline; "rounds": rounds completed.
             render_mode: None: there is nothing to render.
         """
+        if not isinstance(setting, Setting | Mapping):
+            raise InputError("setting", setting, "a Setting, or options by name")
         self.setting = setting if isinstance(setting, Setting) else Setting.from_options(setting)
         if reward not in get_args(Reward):
             raise InputError("reward", reward, " or ".join(get_args(Reward)))

@@ -24,7 +24,7 @@ from slotwise.aggregation import (
     mean,
     next_model,
 )
-from slotwise.base.errors import InputError, UserError
+from slotwise.base.errors import InputError, MissingError, UserError
 from slotwise.base.machine import available_cores
 from slotwise.base.observer import BaseObserver
 from slotwise.base.user_code import check_arguments
@@ -111,6 +111,8 @@ def train(
         resume=resume,
         radio=radio,
     ) as training:
+        if agent is None and isinstance(timeline, Episode) and timeline.decision is not None:
+            raise MissingError("agent", "given: the episode has decisions left; or use sw.learning.Training")
         observer.run_started(training.timeline, resume)
         try:
             return follow(training, observer)
@@ -151,6 +153,15 @@ class _Applied(NamedTuple):
     learning: Learning
 
 
+def _replay(episode: Episode, history: History) -> None:
+    """Take the decisions of the rounds of a history, as far as they are not taken yet."""
+    taken = islice(answers_in(history.learning), len(episode.answers), None)
+    try:
+        episode.replay(taken, history.rounds)
+    except UserError as error:
+        raise UserError(f"resume: the history is of another episode: {error}") from None
+
+
 class Training:
     """A training in progress: each `advance`, or each step of an iteration, applies one round.
 
@@ -180,9 +191,10 @@ class Training:
         devices = timeline.scenario.devices
         self._task.check_devices(devices)
         self._agent, self._episode = agent, timeline if isinstance(timeline, Episode) else None
+        if agent is not None:
+            check_arguments("agent", agent, 2)
         if resume is not None and isinstance(timeline, Episode):
-            taken = answers_in(resume.learning)
-            timeline.replay(islice(taken, len(timeline.answers), None), resume.rounds)
+            _replay(timeline, resume)
         self._decided = Decided(timeline, evaluate_every) if isinstance(timeline, Episode) else None
         if isinstance(timeline, Timeline) and agent is not None:
             raise InputError("agent", "given", "omitted: the timeline is decided; or give an Episode")
@@ -194,7 +206,7 @@ class Training:
         self._course: Course = Planned(known, evaluate_every) if self._decided is None else self._decided
         if resume is not None and (wrong := unfitting(resume, known, self._task.size)):
             raise UserError(f"resume: {wrong}")
-        self._target = Target.parse(stop_at, "stop_at") if isinstance(stop_at, str) else stop_at
+        self._target = None if stop_at is None else Target.of(stop_at, "stop_at")
         start = resume or History((), {0: self._task.initial_model()}, 0)
         everyone = () if self._decided is None else range(1, devices + 1)
         learning = Learning.first([self._task.sample_count(n) for n in everyone])

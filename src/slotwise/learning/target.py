@@ -39,6 +39,15 @@ class Target:
             raise InputError("target", self, TARGETS)
 
     @classmethod
+    def of(cls, target: Target | str, parameter: str) -> Target:
+        """Return a target that may be text; an error names the parameter."""
+        if isinstance(target, str):
+            return cls.parse(target, parameter)
+        if not isinstance(target, Target):
+            raise InputError(parameter, target, TARGETS)
+        return target
+
+    @classmethod
     def parse(cls, text: str, parameter: str = "target") -> Target:
         """Read a target such as ``accuracy=0.9`` or ``loss=0.2``; an error names the parameter."""
         quantity, _, number = text.partition("=")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.base.errors import ConflictError, InputError, UserError
-from slotwise.base.user_code import user_errors
+from slotwise.base.user_code import check_arguments, user_errors
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.decisions import (
@@ -115,6 +115,7 @@ class Episode:
 
     def play(self, agent: Callable[[Decision], Answer]) -> Timeline:
         """Let a function take all decisions that are left; return the timeline."""
+        check_arguments("agent", agent, 1)
         while self.decision is not None:
             self.answer(agent(self.decision))
         return self.timeline
@@ -237,7 +238,7 @@ class Episode:
 
 
 def _kinds(decide: DecisionKind | Collection[DecisionKind]) -> frozenset[DecisionKind]:
-    kinds = (decide,) if isinstance(decide, str) else tuple(decide)
+    kinds = (decide,) if isinstance(decide, str) or not isinstance(decide, Collection) else tuple(decide)
     for kind in kinds:
         if kind not in KINDS:
             raise InputError("decide", kind, f"one of {', '.join(KINDS)}")
