@@ -209,10 +209,18 @@ class NomaLink(AllocatingRadioLink):
         """Return the whole band and the whole power for each device."""
         return group.with_blocks([1] * len(group.devices))
 
+    def uplinks(self, devices: Sequence[int], slot: int, attempts: Sequence[int]) -> list[Transmission]:  # noqa: ARG002
+        """Return what becomes of each uplink at its whole power; no allocation has to see the group."""
+        return self._sent(devices, slot, [1.0] * len(devices))
+
     def sent(self, devices: Sequence[int], slot: int, allocated: Allocated) -> list[Transmission]:
+        """Return what becomes of each uplink with a part of its power."""
+        return self._sent(devices, slot, allocated.power.tolist())
+
+    def _sent(self, devices: Sequence[int], slot: int, parts: Sequence[float]) -> list[Transmission]:
         """Return what becomes of each uplink, at the rate that the interference leaves."""
         now, end, each = slot, self.end(slot), self.radio.coherence_slots
-        power = dict(zip(devices, allocated.power.tolist(), strict=True))
+        power = dict(zip(devices, parts, strict=True))
         missing, through = dict.fromkeys(sorted(devices), self.radio.update_bits), dict[int, int]()
         while missing and now < end:
             block = now // each
