@@ -9,8 +9,9 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 from slotwise.base.errors import UserError
 from slotwise.base.files import held, write_atomically
+from slotwise.cli.app import run as main
 from slotwise.live.enroll import enrolment_folder as module
-from slotwise.live.enroll.enrolment import Enrolment
+from slotwise.live.enroll.enrolment import Enrolment, last_enrolled
 from slotwise.live.enroll.enrolment_folder import Authority, change_enrolment, create_enrolment
 from slotwise.live.transport.broker import read_credentials
 
@@ -230,3 +231,17 @@ def test_a_kept_authority_signs_on_and_revokes(authority: Authority) -> None:
         Authority.read(authority.certificate_pem(), Authority.make("other", 1).key_pem(), 1)
     revoked = x509.load_pem_x509_crl(authority.revocation_list([5, 7]))
     assert [entry.serial_number for entry in revoked] == [5, 7]
+
+
+def test_a_server_refuses_more_devices_than_are_enrolled(
+    enrolled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    command = ["serve", "--credentials", enrolled / "server.toml", "--group-size", 1, "--out", out]
+    assert main([*map(str, command), "--devices", "9"]) == 2
+    assert "--devices 9: must be at most 8, as many as are enrolled" in capsys.readouterr().err
+    assert not out.exists()
+    change_enrolment(enrolled, add=1)
+    assert last_enrolled(enrolled / "server.toml") == 9
+    alone = shutil.copy(enrolled / "server.toml", tmp_path)  # nothing is known of the others
+    assert last_enrolled(Path(alone)) is None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from slotwise.base.errors import ConflictError, InputError, MissingError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 SERVER = "server"
+STATE = "enrolment.json"  # its file, beside the credentials of all clients
 MAX_MODEL = 60_000_000  # numbers; an MQTT packet has at most 256 MiB
 HEADER_BYTES = 1 << 18  # of a packet beside its numbers: a broadcast names its receivers
 SALT_BYTES = 12
@@ -126,6 +128,15 @@ class Enrolment(Value):
             return cls(devices=numbered, **document)
         except (AttributeError, KeyError, TypeError):
             raise ValueError("not written by slotwise enroll") from None
+
+
+def last_enrolled(credentials: Path) -> int | None:
+    """Return the last device of the enrolment in whose folder credentials are; None if that is not known."""
+    try:
+        text = credentials.with_name(STATE).read_text(encoding="utf-8")
+        return max(Enrolment.from_json(text).devices, default=0)
+    except (OSError, ValueError):  # copied without it, or not meant for this user
+        return None
 
 
 def parse_host(text: str) -> Host:

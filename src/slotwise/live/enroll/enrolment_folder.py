@@ -26,6 +26,7 @@ from slotwise.base.files import held, leftovers, new_folder, write_atomically
 from slotwise.live.enroll.authority import Authority, Pair
 from slotwise.live.enroll.enrolment import (
     SERVER,
+    STATE,
     Enrolment,
     access_file,
     broker_configuration,
@@ -40,7 +41,7 @@ from slotwise.live.enroll.enrolment import (
 from slotwise.live.protocol import Topics
 
 BROKER = "broker"  # the owner of its certificate
-STATE, CA_CERTIFICATE, CA_KEY, KEYS = "enrolment.json", "ca.crt", "ca.key", "keys.toml"
+CA_CERTIFICATE, CA_KEY, KEYS = "ca.crt", "ca.key", "keys.toml"
 Signer = Callable[[], Authority]  # called only to sign something: the key may be kept elsewhere
 Contents = Mapping[str, bytes | str]
 Issued = Mapping[str, tuple[str, str]]  # owner and last day of certificates by serial number

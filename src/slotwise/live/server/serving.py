@@ -17,6 +17,7 @@ from slotwise.base.observer import BaseObserver
 from slotwise.base.service_watchdog import watched_by_systemd
 from slotwise.learning import Task
 from slotwise.live.clock import Clock
+from slotwise.live.enroll.enrolment import last_enrolled
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.server.events import EventLog
 from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
@@ -83,11 +84,17 @@ def prepare_serve(
 ) -> PreparedRun:
     """Return a new run that is ready to begin, or raise a UserError for what `serve` refuses at once."""
     login, server = _server(options, broker)
-    if isinstance(login, UdpLogin) and config.channel.devices > (last := max(login.keys, default=0)):
+    credentials = None if broker is None else broker.credentials
+    last = max(login.keys, default=0) if isinstance(login, UdpLogin) else _last_enrolled(credentials)
+    if last is not None and config.channel.devices > last:
         raise InputError("devices", config.channel.devices, f"at most {last}, as many as are enrolled")
     plan = LivePlan.of(config)
     check_task(config)
     return PreparedRun(RunFolder.check_new(Path(out)), plan, server, broker or BrokerOptions(), login)
+
+
+def _last_enrolled(credentials: Path | None) -> int | None:
+    return None if credentials is None else last_enrolled(Path(credentials))
 
 
 def prepare_resume(path: Path | str, *, broker: BrokerOptions | None = None, **options: Any) -> PreparedRun:
