@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise import Episode, Evaluation, History, InputError, Scenario, Task, TrainingStart, UserError, train
-from slotwise.aggregation import Vector
+from slotwise.aggregation import Contribution, UplinkRadio, Vector
 from slotwise.fleet import Fleet
 from slotwise.learning import Training
 from slotwise.radio import ChannelModel, Noma, Ofdma, RateAdaptive, Rayleigh
@@ -111,6 +111,25 @@ def test_it_gives_the_bits_of_the_recorded_timeline(
     alone = episode_of(case, sub_channels=sub_channels)
     train(alone, task, agent=by_learning, workers=1, evaluate_every=7, aggregation=Mifa())
     assert alone.timeline == timeline
+
+
+def by_energy(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+    """Weigh updates by the joules of their uplinks."""
+    joules = np.array([one.uplink.joules for one in contributions], dtype=np.float32)
+    updates = np.stack([one.update for one in contributions])
+    return model - (joules / joules.sum()) @ updates  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("case", ["powers of noma", "a group"])
+def test_rules_see_the_energy_that_was_decided(case: str, task: Task) -> None:
+    episode = episode_of(case)
+    radio = UplinkRadio(episode.link, sending_joules=(2.0,))
+    deciding = train(episode, task, agent=by_learning, evaluate_every=7, aggregation=by_energy, radio=radio)
+    assert len(episode.timeline.reduced)
+    along = train(episode.timeline, task, evaluate_every=7, aggregation=by_energy, radio=radio)
+    assert same(deciding, along)
+    blind = train(episode.timeline, task, evaluate_every=7)
+    assert not same(along, blind)
 
 
 @settings(max_examples=30)
