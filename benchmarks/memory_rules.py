@@ -5,7 +5,8 @@
     python benchmarks/memory_rules.py                                   # makes the page from what is kept
 
 The page has what has been trained so far, with trainings that have not ended in rows of their own. Curves are
-kept in a CSV file; those of the plain rule with the paper's step are among the published runs in the package.
+kept in a CSV file; those of rules without memory, with the paper's step, are among the published runs in the
+package.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 COLUMNS = ("case", "rule", "seed", "status", "slot", "round", "loss", "accuracy")
 ENDED = (*COMPLETE, "diverged")
 UNFINISHED = "unfinished"
-PLAIN = "mean"
+PLAIN = ("mean", "model-average")  # rules without memory
 Key = tuple[str, str, int]  # case, rule, seed
 
 
@@ -115,9 +116,9 @@ def found(points: Iterable[BatchPoint], runs: Path) -> dict[Key, Curve]:
 
 
 def published(points: Iterable[BatchPoint]) -> dict[Key, Curve]:
-    """Return the curves that the package has: the plain rule with the paper's step."""
+    """Return the curves that the package has: rules without memory, with the paper's step."""
     results, step = PublishedResults(), RunConfig().training.learning_rate
-    plain = [p for p in points if p.run.config.training.learning_rate == step and key_of(p)[1] == PLAIN]
+    plain = [p for p in points if p.run.config.training.learning_rate == step and key_of(p)[1] in PLAIN]
     curves = {key_of(point): results.curve(Run.of(point.run.config)) for point in plain}
     return {key: Curve(curve.status, curve.points) for key, curve in curves.items() if curve.has_ended}
 
@@ -129,7 +130,7 @@ def table(points: Sequence[BatchPoint], curves: Curves) -> str:
     lines = [
         f"**{ended} of {len(points)} trainings are finished.** Empty rows are left out.",
         "",
-        "| schedule, S | step | rule | seeds | training loss at the end | test accuracy | |",
+        "| schedule, S | step | rule | seeds | training loss at the end | test accuracy | collapsed |",
         "|---|---|---|---|---|---|---|",
     ]
     rows: dict[tuple[str, str, bool], list[BatchPoint]] = {}
@@ -160,7 +161,7 @@ def cells(own: Sequence[BatchPoint], curves: Sequence[Curve]) -> list[str]:
 def judged(curves: Sequence[Curve]) -> str:
     """Return what became of trainings that have ended."""
     collapsed = sum(curve.has_collapsed for curve in curves)
-    return f"collapsed: {collapsed} of {len(curves)}" if collapsed else "learns"
+    return f"{collapsed} of {len(curves)}"
 
 
 def up_to(curves: Sequence[Curve]) -> str:

@@ -32,5 +32,5 @@ def test_trainings_that_have_not_ended_have_rows_of_their_own(monkeypatch: pytes
         evaluations = [memory_rules.Point(slot, 1, 1.0, 0.5, 0) for slot in (0, last)]
         curves[memory_rules.key_of(point)] = memory_rules.Curve(status, evaluations)
     ended, rest = memory_rules.table(points, curves).splitlines()[-2:]
-    assert ended == "| async, S=5 | 0.01 | mifa | 0, 2 | 1 | 50.0% | collapsed: 1 of 2 |"
+    assert ended == "| async, S=5 | 0.01 | mifa | 0, 2 | 1 | 50.0% | 1 of 2 |"
     assert rest == "| async, S=5 | 0.01 | mifa | 1 | 1 | 50.0% | not finished: slot 1,000 |"
