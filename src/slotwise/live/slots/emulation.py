@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,13 +17,16 @@ from slotwise.live import protocol
 from slotwise.live.protocol import MAX_DEVICES, Label
 from slotwise.live.server.inbox import UpdateCheck
 from slotwise.live.server.server_config import refuse_what_is_only_simulated
+from slotwise.live.slots.announcing import BEACON_EVERY
+from slotwise.live.slots.fitting import fitting_layout, frames_needed
 from slotwise.live.slots.frames import LARGEST_FRAME, MOST_PIECES, SMALLEST_FRAME, pieces_of
 from slotwise.live.slots.medium import SharedMedium, VirtualTime
 from slotwise.live.slots.plan_ahead import SlotPlan
 from slotwise.live.slots.slot_counter import DriftingClock
 from slotwise.live.slots.slot_device import DeviceClock, SlotDevice
 from slotwise.live.slots.slot_layout import SlotLayout
-from slotwise.live.slots.slot_server import SlotServer, SlotUse
+from slotwise.live.slots.slot_server import SlotServer
+from slotwise.live.slots.slot_use import SlotUse, layout_figures, use_figures
 from slotwise.options import Range, loaded
 from slotwise.options.checks import Value
 from slotwise.report.gantt import Window
@@ -32,12 +34,12 @@ from slotwise.report.gantt.overlay_chart import ChannelUse, overlay_chart
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import model_sha256
-from slotwise.schedule import FleetLink, Timeline
+from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MILLISECOND, MICROSECOND = 10**6, 10**3  # nanoseconds
+MICROSECOND = 10**3  # nanoseconds
 LARGEST_LABEL = Label("", MAX_DEVICES, 10**9, 10**9, 10**9)
 
 
@@ -65,7 +67,7 @@ class MediumOptions(Value):
     frame_loss: Annotated[float, Range(least=0, below=1)] = 0.0
     delay_us: Annotated[float, Range(least=0, below=1e6)] = 0.0
     drift_ppm: Annotated[float, Range(least=0, below=1e5)] = 0.0
-    beacon_every: Annotated[int, Range(1, 10**6)] = 10
+    beacon_every: Annotated[int, Range(1, 10**6)] = BEACON_EVERY
     estimate_drift: bool = True
 
 
@@ -107,28 +109,24 @@ class SlotRun:
     @property
     def outcomes(self) -> dict[str, int]:
         """Number of uplinks by outcome."""
-        return dict(Counter(use.outcome for use in self.uses).most_common())
+        outcomes: dict[str, int] = use_figures(self.uses)["outcomes"]
+        return outcomes
 
     @property
     def largest_offset_ns(self) -> int:
         """The largest deviation of an uplink from its planned moment."""
-        return max((abs(use.offset_ns) for use in self.uses if use.offset_ns is not None), default=0)
+        largest: int = use_figures(self.uses)["largest_offset_ns"]
+        return largest
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as plain values."""
-        layout = self.layout
         return {
-            "slot_ns": layout.slot_ns,
-            "guard_ns": layout.guard_ns,
-            "frame_bytes": layout.frame_bytes,
-            "bit_rate": layout.bit_rate,
-            "frames_per_slot": layout.frames,
+            **layout_figures(self.layout),
             "beacons": self.beacons,
             "rounds": self.timeline.rounds,
             "as_planned": self.as_planned,
             "model_sha256": self.model_sha256,
-            "outcomes": self.outcomes,
-            "largest_offset_ns": self.largest_offset_ns,
+            **use_figures(self.uses),
             "misplaced": self.misplaced,
             "columns": list(SlotUse._fields),
             "uses": [list(use) for use in self.uses],
@@ -260,22 +258,8 @@ class _Emulation:
 
     def _make_layout(self) -> SlotLayout:
         """Return the parts of a slot, into which updates and models must fit."""
-        options, link = self._options, self._link
-        slot_ns, guard_ns = round(options.slot_ms * MILLISECOND), round(options.guard_ms * MILLISECOND)
-        # Over other links the slots of an uplink follow from the channel, and may be as few as one.
-        fixed = isinstance(link, FleetLink)
-        uplink = min(self._fleet.link_slots) if fixed else 1
-        broadcast = link.planned_broadcast_slots if fixed else 1
-        needed = max(-(-self._update // uplink), -(-self._model // broadcast))
-        lowest = SlotLayout.for_frames(slot_ns, guard_ns, options.frame_bytes, needed)
-        if lowest is None:
-            shortest = (2 * guard_ns + needed + 1) / MILLISECOND
-            allowed = f"above {shortest:g}: two guard times and {needed + 1} frames"
-            raise InputError("slot_ms", options.slot_ms, allowed)
-        if options.bit_rate is None:
-            return lowest
-        layout = SlotLayout(slot_ns, guard_ns, options.frame_bytes, options.bit_rate)
-        if layout.frames < needed:
-            allowed = f"at least {lowest.bit_rate:,}: {needed} frames have to fit into a slot"
-            raise InputError("bit_rate", options.bit_rate, allowed)
-        return layout
+        options = self._options
+        needed = frames_needed(self._fleet, self._link, self._update, self._model)
+        return fitting_layout(
+            options.slot_ms, options.guard_ms, options.frame_bytes, needed, options.bit_rate
+        )

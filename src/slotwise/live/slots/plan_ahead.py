@@ -7,13 +7,25 @@ assumes that every uplink arrives; when one does not, it is made again from the 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from slotwise.fleet import Fleet
 from slotwise.live.slots.frames import AheadGrant
 from slotwise.scenario import Scenario
-from slotwise.schedule import Agenda, Deliver, Delivered, Event, Grant, Link, Policy, Ready, Scheduler, Sent
+from slotwise.schedule import (
+    Agenda,
+    Deliver,
+    Delivered,
+    Event,
+    Grant,
+    Link,
+    Policy,
+    Ready,
+    Scheduler,
+    SchedulerState,
+    Sent,
+)
 from slotwise.schedule.events import planned_delivery
 
 
@@ -66,14 +78,29 @@ class SlotPlan:
 
         return cls(make, fleet, link)
 
+    @classmethod
+    def at(
+        cls,
+        make_scheduler: Callable[[], Scheduler],
+        fleet: Fleet,
+        link: Link,
+        state: SchedulerState,
+        agenda: Agenda,
+        delivered: Mapping[int, int],
+    ) -> SlotPlan:
+        """Return a plan in the middle of a run, independent of what it is made from."""
+        plan = cls(make_scheduler, fleet, link)
+        plan._scheduler.restore(state)
+        for slot, event in agenda.entries():
+            plan.agenda.add(slot, event)
+        plan.delivered = Counter(delivered)
+        return plan
+
     def copy(self) -> SlotPlan:
         """Return an independent plan in the same state."""
-        other = SlotPlan(self._make, self._fleet, self._link)
-        other._scheduler.restore(self._scheduler.state)
-        for slot, event in self.agenda.entries():
-            other.agenda.add(slot, event)
-        other.delivered, other._trainings = Counter(self.delivered), Counter(self._trainings)
-        other._attempts = Counter(self._attempts)
+        state = self._scheduler.state
+        other = SlotPlan.at(self._make, self._fleet, self._link, state, self.agenda, self.delivered)
+        other._trainings, other._attempts = Counter(self._trainings), Counter(self._attempts)
         return other
 
     def start(self) -> Broadcast:
@@ -113,11 +140,15 @@ class SlotPlan:
 
 
 class PlanAhead:
-    """The coming grants of a plan, as far as nothing is lost and no later than slot ``last``."""
+    """The coming grants of a plan, as far as nothing is lost.
 
-    def __init__(self, plan: SlotPlan, last: int) -> None:
-        self._plan, self._last = plan, last
-        self._ahead, self._over = plan.copy(), False
+    ``plan`` returns a copy of the plan as it is now, and ``is_over`` says of a slot and the version that is
+    complete in it (0: any) whether the run ends before.
+    """
+
+    def __init__(self, plan: Callable[[], SlotPlan], is_over: Callable[[int, int], bool]) -> None:
+        self._plan, self._is_over = plan, is_over
+        self._ahead, self._over = plan(), False
         self._grants: deque[AheadGrant] = deque()
 
     def expect(self, grant: AheadGrant) -> bool:
@@ -131,14 +162,14 @@ class PlanAhead:
 
     def renew(self) -> None:
         """Plan again from the state of the plan."""
-        self._ahead, self._over = self._plan.copy(), False
+        self._ahead, self._over = self._plan(), False
         self._grants.clear()
 
     def next(self, count: int) -> list[AheadGrant]:
         """Return the next grants; fewer if the run ends before."""
         agenda = self._ahead.agenda
         while len(self._grants) < count and not self._over:
-            if agenda.next_slot is None or agenda.next_slot > self._last:
+            if agenda.next_slot is None or self._is_over(agenda.next_slot, 0):
                 self._over = True
                 break
             slot, events = agenda.pop()
@@ -146,5 +177,5 @@ class PlanAhead:
             if isinstance(action, Uplink):
                 self._grants.append(action.grant)
             elif isinstance(action, Broadcast):
-                self._over = action.end > self._last  # the run ends without this round
+                self._over = self._is_over(action.end, action.version)  # it ends without this round
         return [*self._grants][:count]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +13,9 @@ from slotwise.learning.checked_task import CheckedTask
 from slotwise.live import protocol
 from slotwise.live.protocol import Label
 from slotwise.live.server.inbox import Rejected, UpdateCheck
+from slotwise.live.slots.announcing import GrantAnnouncer
 from slotwise.live.slots.frames import (
     MODEL,
-    AheadGrant,
-    Beacon,
     Piece,
     Reassembly,
     decode,
@@ -26,25 +24,11 @@ from slotwise.live.slots.frames import (
     split,
 )
 from slotwise.live.slots.medium import SERVER, Order, SharedMedium, Transmission, VirtualTime
-from slotwise.live.slots.plan_ahead import Broadcast, PlanAhead, SlotPlan, Uplink
+from slotwise.live.slots.plan_ahead import Broadcast, SlotPlan, Uplink
 from slotwise.live.slots.slot_layout import SlotLayout
+from slotwise.live.slots.slot_use import SlotUse
 from slotwise.report.gantt.overlay_chart import Outcome
 from slotwise.schedule import Event, Joined, Left, Lost, Record, Sent
-
-FIRST_BEACONS = 4  # one in each of the first slots: devices learn their drift before they send
-FEW_AHEAD = 2  # announced grants; with fewer a beacon announces more
-
-
-class SlotUse(NamedTuple):
-    """Slots [first, end) as they were used."""
-
-    round: int
-    device: int
-    version: int
-    first: int
-    end: int
-    outcome: Outcome
-    offset_ns: int | None  # of its first frame that was heard, from the planned moment; positive: later
 
 
 class _OpenUplink:
@@ -59,11 +43,7 @@ class _OpenUplink:
 
 
 class SlotServer:
-    """The server of one run on a medium, from slot 0 to the deadline.
-
-    There is a beacon in the first slots and every ``beacon_every``, and one more when an uplink was lost, as
-    the plan has changed then, or when few of the announced grants are left.
-    """
+    """The server of one run on a medium, from slot 0 to the deadline."""
 
     def __init__(
         self,
@@ -86,7 +66,6 @@ class SlotServer:
         self._time, self._medium, self._devices = time, medium, devices
         self._last, self._beacon_every, self._most_pieces = last_slot, beacon_every, most_pieces
         self._open: _OpenUplink | None = None
-        self._announced: tuple[AheadGrant, ...] = ()
         self._contributions: list[Contribution] = []
         self._uplinks: list[tuple[int, int, int, int, int]] = []
         self._lost: list[tuple[int, int, int, int, int]] = []
@@ -103,7 +82,13 @@ class SlotServer:
     def begin(self, hand_over: Callable[[bytes], None]) -> None:
         """Hand out w_0, which costs no slots, and begin with slot 0."""
         first = self._plan.start()
-        self._ahead = PlanAhead(self._plan, self._last)
+        self._announcer = GrantAnnouncer(
+            self._plan.copy,
+            lambda slot, _: slot > self._last,
+            self._layout.slot_ns,
+            grants_in_beacon(self._layout.frame_bytes),
+            beacon_every=self._beacon_every,
+        )
         hand_over(self._model_message(first))
         self._note_receivers(first.receivers, 0)
         self._time.at(0, lambda: self._tick(0), Order.SLOT)
@@ -157,9 +142,9 @@ class SlotServer:
             self._time.stop()  # the round would end too late, as in the simulator
             return
         if lost:
-            self._ahead.renew()
+            self._announcer.renew()
         elif isinstance(action, Uplink):
-            lost = not self._ahead.expect(action.grant)
+            lost = not self._announcer.expect(action.grant)
         if isinstance(action, Uplink):
             self._open = _OpenUplink(action, self._most_pieces)
             self._open.since_collision = len(self._medium.collisions)
@@ -214,19 +199,11 @@ class SlotServer:
 
     def _send_beacon(self, slot: int, *, changed: bool) -> None:
         """Send a beacon with the current grant and the coming ones, if it is due."""
-        left = sum(grant.first > slot for grant in self._announced)
-        most = grants_in_beacon(self._layout.frame_bytes)
-        due = changed or slot % self._beacon_every == 0 or slot < FIRST_BEACONS
-        if not due and left >= FEW_AHEAD:
-            return
-        current = [] if self._open is None else [self._open.grant]
-        grants = (*current, *self._ahead.next(most - len(current)))
-        if not due and grants[-1:] == self._announced[-1:]:
-            return  # there are no further ones
-        self._announced = grants
-        self.beacons += 1
-        frame = encode_beacon(Beacon(slot, self._layout.slot_ns, grants))
-        self._medium.send(SERVER, [frame], self._time.now)
+        current = None if self._open is None else self._open.grant
+        beacon = self._announcer.beacon(slot, current, changed=changed)
+        if beacon is not None:
+            self.beacons += 1
+            self._medium.send(SERVER, [encode_beacon(beacon)], self._time.now)
 
     def _broadcast(self, action: Broadcast) -> None:
         """Make the next model of the updates of the round, and send it in its slots."""
