@@ -11,9 +11,15 @@ from slotwise.base.errors import InputError
 from slotwise.live.transport import Message
 from slotwise.live.transport.udp_login import GROUP_PORT, parse_group
 from slotwise.live.udp.datagrams import GROUP as KIND
-from slotwise.live.udp.datagrams import GroupPiece, encode_group_piece, header
+from slotwise.live.udp.datagrams import (
+    GroupPiece,
+    TimedBeacon,
+    encode_group_piece,
+    encode_timed_beacon,
+    header,
+)
 from slotwise.live.udp.group import MOST_KEPT, GroupReceiver, GroupSender, Offer
-from slotwise.live.udp.sealing import Sealer
+from slotwise.live.udp.sealing import Opener, Sealer
 
 EVERYBODY = (1, 2, 3, 4, 5)
 MODEL = bytes(range(256)) * 100
@@ -141,9 +147,9 @@ def test_strangers_and_replays_are_not_heard():
     sender = GroupSender(GROUP, 220, sent.append)
     sender.post(bytes(1000))
     sender.due(0.0)
-    receiver, other = GroupReceiver(sender.offer), GroupReceiver(Offer(bytes(32), GROUP))
-    assert [receiver.receive(one) for one in sent] == [True] * len(sent)
-    assert [receiver.receive(one) for one in sent] == [False] * len(sent)
+    receiver, other = GroupReceiver(sender.offer), GroupReceiver(Offer(bytes(32), bytes(32), GROUP))
+    assert [bool(receiver.receive(one)) for one in sent] == [True] * len(sent)
+    assert [bool(receiver.receive(one)) for one in sent] == [False] * len(sent)
     for bad in (sent[0][:-1] + b"\0", b"", sent[0][:5], header(KIND, 1) + sent[0][3:]):
         assert not receiver.receive(bad)
     assert not any(other.receive(one) for one in sent)
@@ -162,7 +168,7 @@ def test_what_a_device_keeps_of_the_group_is_bounded():
 
 
 def test_an_offer_says_key_and_group():
-    offer = Offer(bytes(range(32)), parse_group("239.1.2.3:99"))
+    offer = Offer(bytes(range(32)), bytes(32), parse_group("239.1.2.3:99"))
     assert Offer.decode(offer.encode()) == offer
     assert Offer.decode(offer.encode() + b"x") is None
 
@@ -172,3 +178,56 @@ def test_a_group_has_an_address_that_stays_on_the_site():
     for text in ("224.0.0.1", "10.0.0.1", "239.1.2", "239.1.2.3:0", "239.1.2.3:70000", "239.1.2.3:", "x"):
         with pytest.raises(InputError, match=r"239\.0\.0\.0/8"):
             parse_group(text)
+
+
+def heard_by(air, number):
+    heard = []
+    air.channels[number].hear_beacons(lambda frame, began: heard.append((frame, began)))
+    return heard
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_a_beacon_reaches_every_device_with_the_moment_at_which_its_slot_began(group):
+    air = Air(group=group, deaf={5})
+    joined(air)
+    heard = {number: heard_by(air, number) for number in EVERYBODY}
+    began = round(air.now * 1e9) - 7_000_000
+    to_devices, to_group = sent_by(air, lambda: air.hub.send_beacon(b"frame", 7_000_000))
+    air.run(1)
+    for frames in heard.values():
+        ((frame, moment),) = frames
+        assert frame == b"frame"
+        assert 0 < moment - began < 4_000_000  # the delay of the air
+    assert (to_group > 0) == group
+    assert to_devices == (1 if group else 5) * (27 + 5 + 5)
+
+
+def test_a_beacon_that_another_device_has_made_is_not_heard():
+    air = Air(group=True)
+    joined(air, [1, 2])
+    heard, sent = heard_by(air, 1), []
+    air.hub.group._send_datagram = sent.append
+    air.hub.send_beacon(b"frame", 1)
+    forger = Sealer(air.hub.group.offer.key)
+    forger.counter = 1 << 20
+    content = Opener(air.hub.group.offer.key).open(sent[0], 3)
+    said = encode_timed_beacon(TimedBeacon(1, b"false"))
+    for forged in (content, said, said + bytes(64), said + content[-64:]):  # the first repeats a true one
+        air.channels[1].receive_from_group(forger.seal(header(KIND, 0), forged))
+    assert heard == []
+
+
+def test_the_time_of_a_device_is_that_of_its_own_clock():
+    air = Air()
+    device = air.device(1)
+    air.now = 12.5
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+        air.now += seconds / 2 if len(slept) < 3 else seconds  # timers may end too early
+
+    device._sleep = sleep
+    asyncio.run(device.sleep_until(13_000_000_000))
+    assert slept == pytest.approx([0.5, 0.25, 0.125])
+    assert device.local_ns() == 13_000_000_000

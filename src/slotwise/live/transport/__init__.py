@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 KEEPALIVE = 10  # seconds; the broker disconnects a client that is silent for one and a half times as long
 
 
 class Message(NamedTuple):
-    """A published message; ``retained`` if it was published before this channel subscribed."""
+    """A published message; ``retained`` if it was published before this channel subscribed.
+
+    ``begun`` is when its first byte came, by the clock of a channel that has slots.
+    """
 
     topic: str
     payload: bytes
     retained: bool = False
+    begun: float = 0.0
 
 
 class Connected(NamedTuple):
@@ -55,6 +59,34 @@ class Channel(Protocol):
 
     def arrivals(self) -> AsyncIterator[Arrival]:
         """Yield what comes in, in order, without end."""
+
+
+@runtime_checkable
+class BeaconSender(Protocol):
+    """The server's channel, if slots are time on it."""
+
+    def now(self) -> float:
+        """Return the time by the clock of `Message.begun`."""
+
+    def send_beacon(self, frame: bytes, age_ns: int) -> None:
+        """Send the beacon of a slot that began so many nanoseconds ago; it is not repeated."""
+
+    def arriving_since(self, device: int) -> float | None:
+        """Return when the message began that is coming in from a device; None if none is."""
+
+
+@runtime_checkable
+class BeaconReceiver(Protocol):
+    """A device's channel, if slots are time on it."""
+
+    def hear_beacons(self, heard: Callable[[bytes, int], None] | None) -> None:
+        """Call a function with the frame of each beacon, and when its slot began; None: no more."""
+
+    def local_ns(self) -> int:
+        """Return the time by this device's clock, in nanoseconds."""
+
+    async def sleep_until(self, local_ns: int) -> None:
+        """Wait until this device's clock shows a time."""
 
 
 class MemoryBroker:

@@ -21,7 +21,8 @@ _HEADER = struct.Struct("<BH")
 _HELLO = struct.Struct(f"<BHB{RANDOM_BYTES}s")
 _WELCOME = struct.Struct(f"<BHBH{RANDOM_BYTES}s{RANDOM_BYTES}s")  # version, bytes of a frame, both randoms
 HEADER_BYTES: Final = _HEADER.size
-SEALED_BYTES: Final = HEADER_BYTES + 8 + TAG_BYTES  # of a sealed datagram that are not content
+COUNTER_BYTES: Final = 8
+SEALED_BYTES: Final = HEADER_BYTES + COUNTER_BYTES + TAG_BYTES  # of a sealed datagram that are not content
 
 # Sealed content: its kind, then what follows here.
 PIECE: Final = 1
@@ -30,11 +31,16 @@ PING: Final = 3
 PONG: Final = 4
 BYE: Final = 5
 ASK: Final = 6
+BEACON: Final = 7
 _PIECE = struct.Struct("<BIIIH")  # kind, message, number, pieces, question
 _RECEIVED = struct.Struct("<BIHI")  # kind, message, question, first missing piece; then a bitmap from it on
 DIGEST_BYTES: Final = 32  # of SHA-256
 # kind, message, pieces, question, message of the group, its digest
 _ASK = struct.Struct(f"<BIIHI{DIGEST_BYTES}s")
+_BEACON = struct.Struct("<BI")  # kind, nanoseconds since its slot began; then the frame
+MOST_BEACON_AGE: Final = (1 << 32) - 1
+SIGNATURE_BYTES: Final = 64  # of Ed25519
+BEACON_BYTES: Final = SEALED_BYTES + _BEACON.size + SIGNATURE_BYTES  # of a datagram that are not its frame
 _GROUP_PIECE = struct.Struct("<BIIIH")  # kind, message of the group, number, pieces, 0
 PIECE_BYTES: Final = SEALED_BYTES + _PIECE.size  # of a datagram with a piece that are not the piece
 GROUP_PIECE_BYTES: Final = SEALED_BYTES + _GROUP_PIECE.size  # the same: a piece has one length everywhere
@@ -107,6 +113,13 @@ class GroupPiece(NamedTuple):
     data: bytes
 
 
+class TimedBeacon(NamedTuple):
+    """The frame of a beacon, and the nanoseconds between the beginning of its slot and its datagram."""
+
+    age_ns: int
+    frame: bytes
+
+
 def header(kind: int, device: int) -> bytes:
     """Return the first bytes of a datagram."""
     return _HEADER.pack(kind, device)
@@ -173,8 +186,20 @@ def encode_group_piece(piece: GroupPiece) -> bytes:
     return _GROUP_PIECE.pack(PIECE, *piece[:-1], 0) + piece.data
 
 
+def encode_timed_beacon(beacon: TimedBeacon) -> bytes:
+    """Return the content of a datagram with a beacon; in a group its signature follows."""
+    return _BEACON.pack(BEACON, beacon.age_ns) + beacon.frame
+
+
+def decode_timed_beacon(content: bytes) -> TimedBeacon | None:
+    """Return what `encode_timed_beacon` wrote; None for anything else."""
+    if len(content) <= _BEACON.size or content[0] != BEACON:
+        return None
+    return TimedBeacon(_BEACON.unpack_from(content)[1], content[_BEACON.size :])
+
+
 def decode_group_content(content: bytes) -> GroupPiece | int | None:
-    """Return what a datagram of the group says: a piece, or its kind if that is all."""
+    """Return what a datagram of the group says that has no signature: a piece, or its kind if that is all."""
     if len(content) == 1 and content[0] == PING:
         return PING
     if len(content) < _GROUP_PIECE.size or content[0] != PIECE:
@@ -183,7 +208,7 @@ def decode_group_content(content: bytes) -> GroupPiece | int | None:
     return GroupPiece(message, number, pieces, content[_GROUP_PIECE.size :]) if number < pieces else None
 
 
-def decode_content(content: bytes) -> Piece | Received | Ask | int | None:
+def decode_content(content: bytes) -> Piece | Received | Ask | TimedBeacon | int | None:
     """Return what a sealed frame says; its kind if that is all."""
     if len(content) == 1 and content[0] in (PING, PONG, BYE):
         return content[0]
@@ -196,4 +221,4 @@ def decode_content(content: bytes) -> Piece | Received | Ask | int | None:
     if _RECEIVED.size <= len(content) <= _RECEIVED.size + BITMAP_BYTES and content[0] == RECEIVED:
         bitmap = int.from_bytes(content[_RECEIVED.size :], "little")
         return Received._make((*_RECEIVED.unpack_from(content)[1:], bitmap))
-    return None
+    return decode_timed_beacon(content)

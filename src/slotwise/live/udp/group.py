@@ -17,20 +17,25 @@ from typing import Final, NamedTuple
 
 from slotwise.live.transport.udp_login import MulticastGroup
 from slotwise.live.udp.datagrams import (
+    COUNTER_BYTES,
     GROUP,
     GROUP_PIECE_BYTES,
     HEADER_BYTES,
     LARGEST_MESSAGE,
     PING,
+    SIGNATURE_BYTES,
     GroupPiece,
+    TimedBeacon,
     decode_group_content,
+    decode_timed_beacon,
     encode_group_piece,
     header,
     kind_and_device,
 )
-from slotwise.live.udp.sealing import KEY_BYTES, Opener, Sealer
+from slotwise.live.udp.sealing import KEY_BYTES, Opener, Sealer, Signer, is_signed
 
-_OFFER = struct.Struct(f"<{KEY_BYTES}s4sH")  # key, address and port of the group
+# Key of the group, public key of the server, address and port of the group.
+_OFFER = struct.Struct(f"<{KEY_BYTES}s{KEY_BYTES}s4sH")
 EVERYBODY: Final = 0  # in place of the device in a header
 MOST_KEPT = 2 * LARGEST_MESSAGE  # bytes of pieces that no session has asked for
 OBJECT_BYTES = 200  # of a piece in memory beside its data, about
@@ -41,19 +46,20 @@ class Offer(NamedTuple):
     """What a device is told about a group, in its own session."""
 
     key: bytes
+    public: bytes  # key of the server's signatures
     group: MulticastGroup
 
     def encode(self) -> bytes:
         """Return the payload of the message."""
-        return _OFFER.pack(self.key, IPv4Address(self.group.address).packed, self.group.port)
+        return _OFFER.pack(self.key, self.public, IPv4Address(self.group.address).packed, self.group.port)
 
     @classmethod
     def decode(cls, payload: bytes) -> Offer | None:
         """Return what `encode` wrote; None for anything else."""
         if len(payload) != _OFFER.size:
             return None
-        key, address, port = _OFFER.unpack(payload)
-        return cls(key, MulticastGroup(str(IPv4Address(address)), port))
+        key, public, address, port = _OFFER.unpack(payload)
+        return cls(key, public, MulticastGroup(str(IPv4Address(address)), port))
 
 
 class GroupCopy:
@@ -64,10 +70,11 @@ class GroupCopy:
 
 
 class GroupSender:
-    """The server's end: pieces of messages, a few at a time."""
+    """The server's end: pieces of messages, a few at a time, and beacons at once."""
 
     def __init__(self, group: MulticastGroup, frame_bytes: int, send: Callable[[bytes], None]) -> None:
-        self.offer = Offer(secrets.token_bytes(KEY_BYTES), group)
+        self._signer = Signer()
+        self.offer = Offer(secrets.token_bytes(KEY_BYTES), self._signer.public, group)
         self._sealer, self._send_datagram = Sealer(self.offer.key), send
         self.piece_bytes = frame_bytes - GROUP_PIECE_BYTES
         self._waiting: deque[tuple[GroupPiece, GroupCopy]] = deque()
@@ -109,6 +116,11 @@ class GroupSender:
         """Send a datagram by which devices notice that they hear the group."""
         self._send(bytes([PING]))
 
+    def beacon(self, content: bytes) -> None:
+        """Send a beacon, with a signature: a device would follow a false one."""
+        said = self._sealer.before_content(header(GROUP, EVERYBODY)) + content
+        self._send(content + self._signer.sign(said))
+
     def _send(self, content: bytes) -> None:
         datagram = self._sealer.seal(header(GROUP, EVERYBODY), content)
         self.bytes_sent += len(datagram)
@@ -123,17 +135,22 @@ class GroupReceiver:
         self._messages: dict[int, dict[int, GroupPiece]] = {}
         self._bytes = 0
 
-    def receive(self, datagram: bytes) -> bool:
-        """Take a datagram from anybody; return whether it is one of the group."""
+    def receive(self, datagram: bytes) -> GroupPiece | TimedBeacon | int | None:
+        """Take a datagram from anybody; return what it says if it is one of the group."""
         if kind_and_device(datagram) != (GROUP, EVERYBODY):
-            return False
+            return None
         content = self._opener.open(datagram, HEADER_BYTES)
         if content is None:
-            return False
-        said = decode_group_content(content)
-        if isinstance(said, GroupPiece):
-            self._keep(said)
-        return said is not None
+            return None
+        said, signature = content[:-SIGNATURE_BYTES], content[-SIGNATURE_BYTES:]
+        beacon = decode_timed_beacon(said)
+        if beacon is not None:
+            prefix = datagram[: HEADER_BYTES + COUNTER_BYTES]
+            return beacon if is_signed(self.offer.public, prefix + said, signature) else None
+        piece = decode_group_content(content)
+        if isinstance(piece, GroupPiece):
+            self._keep(piece)
+        return piece
 
     def take(self, message: int, pieces: int) -> dict[int, bytes]:
         """Return the pieces of a message that have come, and forget them."""

@@ -24,6 +24,8 @@ from slotwise.live.udp.datagrams import (
     SEALED,
     UNKNOWN,
     Hello,
+    TimedBeacon,
+    encode_timed_beacon,
     header,
     kind_and_device,
     parse_hello,
@@ -98,7 +100,7 @@ class UdpHub:
     ) -> None:
         self._clients = {number: _Client(secret) for number, secret in keys.items()}
         self._topics, self._frame_bytes = topics, frame_bytes
-        self._send_on_socket, self._now = send, now
+        self._send_on_socket, self.now = send, now
         self.group, self.bytes_sent = group, 0
         self._retained: dict[str, bytes] = {}
         self._inbox = ArrivalQueue()
@@ -145,12 +147,29 @@ class UdpHub:
             return self._clients
         return [int(n) for n in named if re.fullmatch("[0-9]{1,5}", n) and int(n) in self._clients]
 
+    # As the sender of beacons
+
+    def send_beacon(self, frame: bytes, age_ns: int) -> None:
+        """Send the beacon of a slot that began so many nanoseconds ago: to the group, and to each other."""
+        content = encode_timed_beacon(TimedBeacon(age_ns, frame))
+        if self.group is not None and any(one.hears for one in self._clients.values()):
+            self.group.beacon(content)
+        now = self.now()
+        for one in self._clients.values():
+            if one.session is not None and not one.hears:
+                self._send_datagram(one.session.beacon(content, now), one.address)
+
+    def arriving_since(self, device: int) -> float | None:
+        """Return when the message began that is coming in from a device; None if none is."""
+        session = self._clients[device].session if device in self._clients else None
+        return None if session is None else session.arriving
+
     def _to_group(self, message: bytes) -> GroupCopy | None:
         """Send a message to the group, if it is long enough to be worth the question whether it has come."""
         if self.group is None or len(message) <= self.group.piece_bytes:
             return None
         copy = self.group.post(message)
-        self.group.due(self._now())
+        self.group.due(self.now())
         return copy
 
     def _post(self, number: int, message: bytes, copy: GroupCopy | None = None) -> None:
@@ -190,13 +209,13 @@ class UdpHub:
             return "wrong tag"
         offered = next((one for one in client.opening if one.client_random == hello.client_random), None)
         if offered is None:
-            offered = _Opening(client.secret, hello, self._frame_bytes, self._now())
+            offered = _Opening(client.secret, hello, self._frame_bytes, self.now())
             client.opening.append(offered)
         self._send_datagram(offered.welcome, address)
         return None
 
     def _take_sealed(self, number: int, client: _Client, datagram: bytes, address: Address) -> Refusal | None:
-        session, now = client.session, self._now()
+        session, now = client.session, self.now()
         before = 0 if session is None else session.replayed
         taken = None if session is None else session.take(datagram, now)
         if taken is None and session is not None and session.replayed > before:
@@ -218,12 +237,12 @@ class UdpHub:
         for answer in taken.datagrams:
             self._send_datagram(answer, address)
         self._busy.add(number)
-        allowed = all(self._take_message(number, client, message) for message in taken.messages)
+        allowed = all(self._take_message(number, client, one, taken.begun) for one in taken.messages)
         if session.over:
             client.session, client.hears = None, False
         return None if allowed else "not allowed"
 
-    def _take_message(self, number: int, client: _Client, message: bytes) -> bool:
+    def _take_message(self, number: int, client: _Client, message: bytes, begun: float) -> bool:
         """Take a message of a device; False if it may not send it."""
         said = decode_publication(message)
         if said is None:
@@ -238,12 +257,12 @@ class UdpHub:
             client.will = Message(said.topic, said.payload)
             client.lost_after = LOST_AFTER * max(1, said.seconds)
         else:
-            self._inbox.put(Message(said.topic, said.payload))
+            self._inbox.put(Message(said.topic, said.payload, begun=begun))
         return True
 
     def _offer_group(self, number: int, client: _Client) -> None:
         """Tell a device of the group; until it has heard it, it is sent a copy of everything."""
-        client.hears, client.ping_at, client.ping_pause = False, self._now(), FIRST_PING
+        client.hears, client.ping_at, client.ping_pause = False, self.now(), FIRST_PING
         if self.group is not None:
             offer = Publication(Kind.GROUP, "", self.group.offer.encode())
             self._post(number, encode_publication(offer))
@@ -264,11 +283,11 @@ class UdpHub:
         """Tell the devices that this server is gone; they look for the next one."""
         for client in self._clients.values():
             if client.session is not None:
-                self._send_datagram(client.session.bye(self._now()), client.address)
+                self._send_datagram(client.session.bye(self.now()), client.address)
 
     def tick(self) -> float:
         """Send what is due, and notice devices that are lost; return the seconds until the next call."""
-        now, soonest = self._now(), 1.0
+        now, soonest = self.now(), 1.0
         for client in self._clients.values():
             if client.session is not None and now - client.session.heard > client.lost_after:
                 self._lose(client)
@@ -304,7 +323,7 @@ class UdpHub:
 
     def _flush(self, client: _Client) -> None:
         if client.session is not None:
-            for datagram in client.session.due(self._now()):
+            for datagram in client.session.due(self.now()):
                 self._send_datagram(datagram, client.address)
 
     def _lose(self, client: _Client) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 from typing import Final
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 NONCE_BYTES: Final = 12
@@ -56,17 +56,47 @@ def is_proof(key: bytes, nonce: bytes, said: bytes, tag: bytes) -> bool:
     return True
 
 
+class Signer:
+    """Signs what everybody in a group may read, and nobody else in it may write: Ed25519 (RFC 8032)."""
+
+    def __init__(self) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
+        self._key = Ed25519PrivateKey.generate()
+        self.public = self._key.public_key().public_bytes_raw()
+
+    def sign(self, said: bytes) -> bytes:
+        """Return the signature."""
+        return self._key.sign(said)
+
+
+def is_signed(public: bytes, said: bytes, signature: bytes) -> bool:
+    """Return whether the owner of the public key has signed ``said``."""
+    # Imported when there are beacons: a device that waits does not need it.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, said)
+    except InvalidSignature:
+        return False
+    return True
+
+
 class Sealer:
     """Seals frames, each with the next counter."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher, self.counter = ChaCha20Poly1305(key), 0
 
+    def before_content(self, header: bytes) -> bytes:
+        """Return the beginning of the next sealed frame."""
+        return header + self.counter.to_bytes(8, "little")
+
     def seal(self, header: bytes, content: bytes) -> bytes:
         """Return header, counter and sealed content."""
-        counter = self.counter.to_bytes(8, "little")
+        said = self.before_content(header)
+        counter = said[len(header) :]
         self.counter += 1
-        said = header + counter
         return said + self._cipher.encrypt(bytes(4) + counter, content, said)
 
 

@@ -25,6 +25,7 @@ from slotwise.live.udp.datagrams import (
     Ask,
     Piece,
     Received,
+    TimedBeacon,
     decode_content,
     encode_ask,
     encode_piece,
@@ -39,10 +40,15 @@ FIRST_PAUSE, SHORTEST_PAUSE, LONGEST_PAUSE = 0.25, 0.02, 1.0  # seconds without 
 
 
 class Taken(NamedTuple):
-    """What follows from a datagram: messages that are complete, and datagrams to send."""
+    """What follows from a datagram: messages that are complete, and datagrams to send.
+
+    ``begun`` is when the first datagram of the message came.
+    """
 
     messages: list[bytes]
     datagrams: list[bytes]
+    begun: float = 0.0
+    beacon: TimedBeacon | None = None
 
 
 class Session:
@@ -55,6 +61,7 @@ class Session:
         acknowledged: Messages that the peer has acknowledged.
         queued: Bytes of messages that are not acknowledged yet.
         group: The group that this end listens to, if it does.
+        arriving: When the message began that is coming in; None if none is.
     """
 
     def __init__(self, device: int, sealer: Sealer, opener: Opener, frame_bytes: int, now: float) -> None:
@@ -63,6 +70,7 @@ class Session:
         self._incoming, self._piece_bytes = _Incoming(piece_bytes), piece_bytes
         self._queue: deque[tuple[bytes, GroupCopy | None]] = deque()
         self.group: GroupReceiver | None = None
+        self.arriving: float | None = None
         self._outgoing: _Outgoing | None = None
         self._question, self._asked = 0, now
         self._pause, self._round_trip = FIRST_PAUSE, 0.0
@@ -91,6 +99,10 @@ class Session:
     def bye(self, now: float) -> bytes:
         """Return the datagram that ends the session."""
         return self._seal(bytes([BYE]), now)
+
+    def beacon(self, content: bytes, now: float) -> bytes:
+        """Return the datagram of a beacon, which is not repeated: the next one says more."""
+        return self._seal(content, now)
 
     def ping(self, now: float) -> bytes:
         """Return a datagram that the peer answers."""
@@ -130,13 +142,16 @@ class Session:
             return None
         self.heard = now
         said = decode_content(content)
+        if isinstance(said, TimedBeacon):
+            return Taken([], [], beacon=said)
         if isinstance(said, Piece | Ask):
-            one = said
-            message, received = (
-                self._incoming.add(one) if isinstance(one, Piece) else self._incoming.asked(one, self.group)
-            )
+            begun = self.arriving = now if self.arriving is None else self.arriving
+            coming = self._incoming
+            message, received = coming.add(said, self.group)
+            if not coming.is_under_way:
+                self.arriving = None
             answers = [] if received is None else [self._seal(encode_received(received), now)]
-            return Taken([] if message is None else [message], answers)
+            return Taken([] if message is None else [message], answers, begun)
         if isinstance(said, Received):
             return Taken([], self._take_answer(said, now))
         if said == PING:
@@ -211,24 +226,23 @@ class _Incoming:
         self._digest = b""  # of a message of which pieces may have come by the group
         self.forged = False
 
-    def add(self, piece: Piece) -> tuple[bytes | None, Received | None]:
-        """Add a piece; return the message if it is complete, and what to answer."""
-        if not self._is_next(piece) or len(piece.data) > self._piece_bytes:
-            return None, self._answer_again(piece)
-        self._total = piece.pieces
-        if self._base <= piece.number < self._base + WINDOW:
-            self._pieces.setdefault(piece.number, piece.data)
-        return self._advance(piece)
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a message has begun to come in."""
+        return self._total > 0
 
-    def asked(self, ask: Ask, group: GroupReceiver | None) -> tuple[bytes | None, Received | None]:
-        """Add what has come by the group; return the message if it is complete, and what to answer."""
-        if not self._is_next(ask):
-            return None, self._answer_again(ask)
-        self._total = ask.pieces
-        if group is not None:
-            self._pieces = group.take(ask.group_message, ask.pieces) | self._pieces
-            self._digest = ask.digest
-        return self._advance(ask)
+    def add(self, said: Piece | Ask, group: GroupReceiver | None) -> tuple[bytes | None, Received | None]:
+        """Add a piece, or what has come by the group; return a complete message, and what to answer."""
+        if not self._is_next(said) or (isinstance(said, Piece) and len(said.data) > self._piece_bytes):
+            return None, self._answer_again(said)
+        self._total = said.pieces
+        if isinstance(said, Piece):
+            if self._base <= said.number < self._base + WINDOW:
+                self._pieces.setdefault(said.number, said.data)
+        elif group is not None:
+            self._pieces = group.take(said.group_message, said.pieces) | self._pieces
+            self._digest = said.digest
+        return self._advance(said)
 
     def _is_next(self, said: Piece | Ask) -> bool:
         """Return whether this is about the message that is coming in."""

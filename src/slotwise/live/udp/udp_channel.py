@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from slotwise.base.errors import UserError
 from slotwise.live.transport import Arrival, Connected, Message
@@ -15,6 +15,7 @@ from slotwise.live.udp.datagrams import (
     RANDOM_BYTES,
     SEALED,
     UNKNOWN,
+    TimedBeacon,
     hello_said,
     kind_and_device,
     parse_welcome,
@@ -37,6 +38,12 @@ PINGS = 4  # in a keepalive
 LOST_PINGS = 3  # without an answer, after which a new session is opened
 SURELY_SILENT = 0.5  # seconds without a frame after which a hint that the server has no session is believed
 MOST_WAITING = 8 << 20  # bytes that are not acknowledged; then a publisher waits
+BILLION = 10**9
+
+
+def nanoseconds(seconds: float) -> int:
+    """Return seconds as a whole number of nanoseconds."""
+    return round(seconds * BILLION)
 
 
 class UdpChannel:
@@ -56,10 +63,12 @@ class UdpChannel:
         now: Callable[[], float],
         report: Callable[[bool], None] = lambda _: None,
         join: Callable[[MulticastGroup], None] = lambda _: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._device, self._secret, self._will, self._keepalive = device, secret, will, keepalive
         self._send_datagram, self._now, self._report = send, now, report
-        self._join = join
+        self._join, self._sleep = join, sleep
+        self._heard_beacon: Callable[[bytes, int], None] | None = None
         self._group: GroupReceiver | None = None
         self._trusts_group, self._hears_group = True, False
         self._session: Session | None = None
@@ -144,6 +153,8 @@ class UdpChannel:
                 self._send_datagram(answer)
             for message in taken.messages:
                 self._take_message(message)
+            if taken.beacon is not None:
+                self._take_beacon(taken.beacon, now)
             self._notify()
             if session.forged:  # by another device: this one has the server repeat it, and listens no more
                 self._trusts_group = False
@@ -156,9 +167,12 @@ class UdpChannel:
 
     def receive_from_group(self, datagram: bytes) -> None:
         """Take a datagram from anybody who sends to the multicast group."""
-        session, group = self._session, self._group
-        if group is None or not group.receive(datagram):
+        session, group, now = self._session, self._group, self._now()
+        said = None if group is None else group.receive(datagram)
+        if said is None:
             return
+        if isinstance(said, TimedBeacon):
+            self._take_beacon(said, now)
         if session is not None and session.group is group and not self._hears_group:
             self._hears_group = True
             session.post(encode_publication(Publication(Kind.HEARS, "", b"")))
@@ -173,6 +187,25 @@ class UdpChannel:
             self._group = GroupReceiver(offer)
         self._session.group, self._hears_group = self._group, False
         self._join(offer.group)
+
+    def _take_beacon(self, beacon: TimedBeacon, now: float) -> None:
+        if self._heard_beacon is not None:
+            self._heard_beacon(beacon.frame, nanoseconds(now) - beacon.age_ns)
+
+    # Time of slots
+
+    def hear_beacons(self, heard: Callable[[bytes, int], None] | None) -> None:
+        """Call a function with the frame of each beacon, and when its slot began; None: no more."""
+        self._heard_beacon = heard
+
+    def local_ns(self) -> int:
+        """Return the time by this device's clock."""
+        return nanoseconds(self._now())
+
+    async def sleep_until(self, local_ns: int) -> None:
+        """Wait until this device's clock shows a time."""
+        while (left := local_ns - self.local_ns()) > 0:
+            await self._sleep(left / BILLION)
 
     def unreachable(self) -> None:
         """Note that the server's address is not listening."""
