@@ -15,7 +15,18 @@ from virtual_time import VirtualExecutor, run_virtual
 from live import TOPICS, Play, planned_updates, play, prepare, simulated_models
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.device.device_host import DeviceConfig, _DeviceHost
-from slotwise.live.protocol import OLDEST, PROTOCOL, Label, Topics, Versions, decode, encode, own_versions
+from slotwise.live.protocol import (
+    FIRST_WITH_SLOTS,
+    OLDEST,
+    PROTOCOL,
+    Label,
+    Topics,
+    Versions,
+    decode,
+    encode,
+    own_versions,
+    versions_of_run,
+)
 from slotwise.live.server.server_config import LivePlan
 from slotwise.live.transport import MemoryBroker, Message
 from slotwise.runs import RunConfig, RunFolder
@@ -254,6 +265,27 @@ def test_a_run_with_an_option_that_the_device_does_not_know_makes_it_wait():
 def test_an_announcement_that_cannot_be_used_makes_a_device_wait(table):
     with pytest.raises(NotUnderstood):
         build(table)
+
+
+IN_SLOTS = versions_of_run(in_slots=True).fields()
+
+
+def test_a_device_without_beacons_waits_for_another_run_than_one_with_grants_ahead():
+    joined, notices = with_announcements({**IN_SLOTS, "slots": "100:20:10"}, OURS.fields())
+    assert joined == ["run1"]
+    (notice,) = notices
+    assert "it grants slots ahead of time, which this connection does not support" in notice
+
+
+def test_a_device_of_the_previous_protocol_waits_for_a_run_with_grants_ahead_and_says_why(monkeypatch):
+    previous = OURS._replace(protocol=FIRST_WITH_SLOTS - 1)
+    monkeypatch.setattr("slotwise.live.device.client.own_versions", lambda: previous)
+    joined, notices = with_announcements({**IN_SLOTS, "slots": "100:20:10"}, OURS.fields())
+    assert joined == ["run0", "run1"]
+    (notice,) = notices
+    assert "the server speaks protocol 3" in notice
+    assert not versions_of_run(in_slots=True).understands(previous)
+    assert versions_of_run(in_slots=False).understands(previous)
 
 
 def test_this_build_still_understands_the_previous_version():

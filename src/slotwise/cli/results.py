@@ -26,11 +26,12 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
+from slotwise.live.slots.slot_use import FILE, read_uses
 from slotwise.options.checks import option_names
 from slotwise.report.curves import CurveFigure, Spread
 from slotwise.report.figure_options import FigureOptions
 from slotwise.report.gantt import check_picture_path, whole_window, window_of
-from slotwise.report.gantt.overlay_chart import MOST_SLOTS, write_overlay
+from slotwise.report.gantt.overlay_chart import MOST_SLOTS, ChannelUse, channel_uses, write_overlay
 from slotwise.report.paper_table import TABLE_SUFFIXES, PaperTable, TableKind
 from slotwise.report.plotting import (
     check_style,
@@ -44,6 +45,7 @@ from slotwise.report.tables import device_csv, run_as_dict, run_tables, table_co
 from slotwise.runs import SavedRun
 from slotwise.runs.device_data import changed_data_text, changed_sources
 from slotwise.runs.saved_run import has_run
+from slotwise.schedule import Timeline
 from slotwise.schedule.costs import Powers
 
 
@@ -241,8 +243,16 @@ def _write_slots(saved: list[SavedRun], path: Path, slots: str | None) -> None:
     window = whole_window(measured).cut(USUAL_OVERLAY) if slots is None else window_of(slots, measured)
     if window.slots > MOST_SLOTS:
         raise InputError("slots", slots, f"at most {MOST_SLOTS:,} slots")
-    write_overlay(saved[0].config.simulate(), measured, path, window)
+    write_overlay(saved[0].config.simulate(), _channel_uses(saved[0].path, measured), path, window)
     print(f"wrote {path}", file=sys.stderr)
+
+
+def _channel_uses(run: Path, measured: Timeline) -> list[ChannelUse]:
+    """Return what became of the uplinks of a live run: as its record of slots says, if it has one."""
+    recorded = read_uses(run / FILE)
+    if recorded is None:
+        return channel_uses(measured)
+    return [ChannelUse(use.device, use.first, use.end, use.outcome) for use in recorded]
 
 
 def _refuse_folder_of_runs(path: Path) -> None:

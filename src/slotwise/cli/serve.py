@@ -23,7 +23,7 @@ from slotwise.live.server.campaign_serving import PreparedCampaign, prepare_camp
 from slotwise.live.server.events import Level, LiveObserver, LogEvent
 from slotwise.live.server.serving import PreparedRun, config_like, prepare_resume, prepare_serve
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.options.checks import option_names
+from slotwise.options.checks import field_types, option_names
 from slotwise.options.option_text import field_help
 from slotwise.report.number_text import loss_text, percent
 from slotwise.runs import RunConfig, RunFolder, read_toml
@@ -32,7 +32,10 @@ from slotwise.schedule import Timeline
 from slotwise.web.live_page import PageOptions, live_page
 
 BROKER, SERVER, CAMPAIGN, PAGE = panel("Broker"), panel("Server"), panel("Campaign"), panel("Page")
-SERVER_FLAGS = flags_of(ServerConfig, SERVER)
+SWITCHES = [name for name, kind in field_types(ServerConfig).items() if kind is bool]
+SERVER_FLAGS = flags_of(
+    ServerConfig, SERVER, only=[name for name in option_names(ServerConfig) if name not in SWITCHES]
+)
 RUN_FLAGS = tuple(flag for flag in run_flags() if flag.name not in option_names(ServerConfig))
 FILE_FLAGS = (
     Flag("out", Path, "Run folder; must not contain another run.", OUTPUT),
@@ -74,6 +77,9 @@ def serve(
     as_fast_as_possible: Annotated[
         bool, Parameter(help="A slot lasts until its events have happened (the default).", group=SERVER)
     ] = False,
+    grants_ahead: Annotated[
+        bool, Parameter(help=field_help(ServerConfig)["grants_ahead"], group=SERVER)
+    ] = False,
     page: Annotated[
         bool, Parameter(help="Show the run in a web page, read-only, with /metrics and /healthz.", group=PAGE)
     ] = False,
@@ -98,6 +104,8 @@ def serve(
     if as_fast_as_possible:
         refuse_with("as_fast_as_possible", {"slot_ms": server.get("slot_ms")})
         server["slot_ms"] = None
+    if grants_ahead:
+        server["grants_ahead"] = True
     if go_on:
         refuse_with("go_on", {"resume": resume})
         if out is not None and RunFolder(out).is_run:

@@ -109,6 +109,10 @@ class SlotClock:
         """Return the seconds until ``slot`` begins; 0 if slots have no length."""
         return 0.0 if self._seconds is None else self._origin + slot * self._seconds - self._clock.now()
 
+    def ns_since(self, slot: int) -> int:
+        """Return the nanoseconds since ``slot`` began."""
+        return round(-self.seconds_until(slot) * 1e9)
+
     def next_slot(self, after: int) -> int:
         """Return the first slot that begins now or later, and after slot ``after``."""
         return after + 1 if self._seconds is None else max(after + 1, ceil(self._elapsed(self._seconds)))

@@ -48,9 +48,10 @@ MAX_DEVICES = 10_000  # their numbers fit into a broadcast, and each has a conne
 LENGTH_BYTES = 8
 HEADER_LIMIT = 4 << 20  # bytes; a broadcast names its receivers
 ARRAY, PACKED = "vector", "packed"
-PROTOCOL = 2  # that this build speaks
+PROTOCOL = 3  # that this build speaks
 OLDEST = 1  # that this build understands
 FIRST_WITH_VERSIONS = FIRST_WITH_PARTS = 2
+FIRST_WITH_SLOTS = 3  # grants ahead of time
 UNREADABLE = 0  # in place of a version that is no number
 _NUMBER = re.compile("[0-9]{1,6}")
 BUILD = re.compile("[0-9A-Za-z.+_-]{1,32}")  # from the network, and written to logs
@@ -273,6 +274,12 @@ class Versions(NamedTuple):
 def own_versions() -> Versions:
     """Return the versions of this build."""
     return Versions(PROTOCOL, OLDEST, installed_version())
+
+
+def versions_of_run(*, in_slots: bool) -> Versions:
+    """Return the versions of this build that can take part in a run; ``in_slots``: with grants ahead."""
+    ours = own_versions()
+    return ours._replace(oldest=FIRST_WITH_SLOTS) if in_slots else ours
 
 
 def _number(text: str) -> int:

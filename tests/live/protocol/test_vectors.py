@@ -9,8 +9,23 @@ import pytest
 from slotwise.learning.quantisation import Packing
 from slotwise.live.parts import Assembly, Place, checksum, frames
 from slotwise.live.protocol import PROTOCOL, BadFrame, Label, Topics, Versions, decode, digest, encode
+from slotwise.live.slots.frames import AheadGrant, Beacon, encode_beacon
+from slotwise.live.slots.frames import decode as decode_frame
+from slotwise.live.slots.slot_counter import OVER_UDP, SlotCounter
+from slotwise.live.slots.slot_layout import SlotTiming
+from slotwise.live.transport.udp_login import MulticastGroup
+from slotwise.live.udp.datagrams import (
+    GROUP,
+    TimedBeacon,
+    decode_timed_beacon,
+    encode_timed_beacon,
+    header,
+)
+from slotwise.live.udp.group import GroupReceiver, Offer
+from slotwise.live.udp.sealing import Sealer, is_signed
 
 VECTORS = json.loads((Path(__file__).parents[3] / "docs/protocol-vectors.json").read_text(encoding="utf-8"))
+SLOTS = VECTORS["slots"]
 
 
 def of_name(vector):
@@ -95,3 +110,49 @@ def test_topics():
 def test_versions(vector):
     ours = Versions(vector["protocol"], vector["oldest"], "")
     assert ours.understands(Versions.in_fields(vector["fields"])) == vector["understood"]
+
+
+def test_beacons():
+    vector = SLOTS["beacon"]
+    grants = tuple(AheadGrant(**grant) for grant in vector["grants"])
+    beacon, frame = Beacon(vector["slot"], vector["slot_ns"], grants), bytes.fromhex(vector["frame"])
+    timed = TimedBeacon(vector["age_ns"], frame)
+    assert encode_beacon(beacon) == frame
+    assert decode_frame(frame) == beacon
+    assert encode_timed_beacon(timed).hex() == vector["content"]
+    assert decode_timed_beacon(bytes.fromhex(vector["content"])) == timed
+
+
+def test_the_offer_of_a_group_and_a_beacon_in_it():
+    vector, signed = SLOTS["offer"], SLOTS["signed"]
+    key, public = (bytes.fromhex(vector[name]) for name in ("key", "public"))
+    offer = Offer(key, public, MulticastGroup(vector["address"], vector["port"]))
+    assert offer.encode().hex() == vector["payload"]
+    assert Offer.decode(offer.encode()) == offer
+    said, signature = bytes.fromhex(signed["said"]), bytes.fromhex(signed["signature"])
+    assert is_signed(public, said, signature)
+    sealer = Sealer(key)
+    sealer.counter = signed["counter"]
+    content = bytes.fromhex(SLOTS["beacon"]["content"])
+    assert sealer.before_content(header(GROUP, 0)) + content == said
+    datagram = sealer.seal(header(GROUP, 0), content + signature)
+    assert datagram.hex() == signed["datagram"]
+    heard = TimedBeacon(SLOTS["beacon"]["age_ns"], bytes.fromhex(SLOTS["beacon"]["frame"]))
+    assert GroupReceiver(offer).receive(datagram) == heard
+
+
+def test_slot_timing():
+    vector = SLOTS["timing"]
+    timing = SlotTiming(*(vector[name] for name in SlotTiming._fields))
+    assert (timing.field(), SlotTiming.in_field(vector["field"])) == (vector["field"], timing)
+    for bad in ("", "1:2", "100:200:10", "100:20:30", "-1:0:0", "100:20:10:5", "1e9:1:1"):
+        assert SlotTiming.in_field(bad) is None
+
+
+def test_slot_counter():
+    vector = SLOTS["counter"]
+    counter = SlotCounter(vector["slot_ns"], correction=OVER_UDP)
+    for row in vector["heard"]:
+        counter.hear(row["slot"], row["local"])
+        assert counter.beacons == row["beacons"]
+        assert (counter.local(row["slot"] + 1), counter.local(100)) == (row["next_slot"], row["slot_100"])

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.live.slots.medium import SERVER, SharedMedium, VirtualTime, air_ns
+from slotwise.live.slots.medium import SERVER, SharedMedium, VirtualTime
+from slotwise.live.slots.slot_layout import air_ns
 
 BIT_RATE = 8 * 10**9  # a nanosecond for each byte
 

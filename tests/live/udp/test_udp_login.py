@@ -102,6 +102,21 @@ def test_wrong_logins_are_refused_in_one_line(enrolled, capsys, tmp_path):
             "224.0.0.1",
             *new,
         ),
+        "--grants-ahead True: must be omitted without a broker of udp://": ("serve", "--grants-ahead", *new),
+        "--slot-ms is missing; it must be the milliseconds": ("serve", *of_server, "--grants-ahead", *new),
+        "--guard-ms 5.0: must be omitted without grants_ahead": ("serve", *of_server, "--guard-ms", 5, *new),
+        "--frame-bytes 128: must be at least 154 with grants_ahead": (
+            *("serve", *of_server, "--grants-ahead", "--slot-ms", 100),
+            *("--frame-bytes", 128, *new),
+        ),
+        "--slot-ms 0.01: must be above": (
+            *("serve", *of_server, "--grants-ahead", "--slot-ms", 0.01, "--guard-ms", 1, *new),
+            *("--task", "tasks:make"),
+        ),
+        "what is learned decides this schedule": (
+            *("serve", *of_server, "--grants-ahead", "--slot-ms", 100, *new),
+            *("--task", "tasks:make", "--schedule", "sync", "--participation", "update-norm"),
+        ),
         "--packet-kib 5000: must be at most 4096": ("serve", *of_server, "--packet-kib", 5000, *new),
         "--listen cannot be combined": ("serve", *of_server, "--listen", "127.0.0.1:1", *new),
     }.items():

@@ -29,13 +29,15 @@ from slotwise.live.protocol import (
     encode,
     own_versions,
 )
-from slotwise.live.transport import Channel, Connected, Message
+from slotwise.live.transport import BeaconReceiver, Channel, Connected, Message
 
 if TYPE_CHECKING:
     from slotwise.aggregation import Vector
     from slotwise.learning.checked_task import CheckedTask
     from slotwise.learning.quantisation import Packing
     from slotwise.learning.task import Task, TrainingStart
+    from slotwise.live.device.slot_sender import SlotSender
+    from slotwise.live.slots.frames import AheadGrant
 
 SERVER = 0  # the number of the sender of models
 TaskMaker = Callable[[Mapping[str, str]], Awaitable["Task"]]  # from the fields of the announcement
@@ -80,6 +82,8 @@ class Device:
         self._tells_loss = False  # whether the server wants losses
         self._seconds = 0.0  # that its training took
         self._grant: Frame | None = None
+        self._slots: SlotSender | None = None  # of a run in which slots are time
+        self._in_slot: asyncio.Task[None] | None = None  # what is sent in them
         self._part_bytes = UNLIMITED
         self._downloads = Transfers()
         self._training: asyncio.Task[None] | None = None
@@ -115,6 +119,7 @@ class Device:
         finally:
             listening.cancel()
             self._drop_work()
+            self._leave_slots()
 
     async def _listen(self) -> None:
         """Handle messages until the run is over."""
@@ -193,6 +198,7 @@ class Device:
             if "devices" not in frame.fields:
                 return
             self._drop_work()
+            self._leave_slots()
             self._run_id, self._task = frame.label.run, None
             self._self.is_wanted, self._tells_loss = "status" in frame.fields, "losses" in frame.fields
             self._downloads.drop(SERVER)
@@ -209,6 +215,7 @@ class Device:
                 return
             try:
                 task = await self._make_task(frame.fields)
+                self._enter_slots(frame.fields.get("slots"))
             except NotUnderstood as error:
                 await self._decline_run(f"the server speaks {server}, and {error}")
                 return
@@ -373,6 +380,40 @@ class Device:
         label = Label(self._run_id, self.number, work.version, *work)
         await self._publish("ready", encode(label, seconds=f"{self._seconds:.6f}"))
         await self._report()
+
+    def _enter_slots(self, text: str | None) -> None:
+        """Listen to beacons, if the run has any."""
+        if text is None:
+            return
+        from slotwise.live.device.slot_sender import SlotSender  # noqa: PLC0415  (few runs need it)
+        from slotwise.live.slots.slot_layout import SlotTiming  # noqa: PLC0415
+
+        timing = SlotTiming.in_field(text)
+        if timing is None or not isinstance(self._channel, BeaconReceiver):
+            raise NotUnderstood("it grants slots ahead of time, which this connection does not support")
+        self._slots = SlotSender(self.number, timing, self._channel, self._use_slot)
+
+    def _leave_slots(self) -> None:
+        if self._slots is not None:
+            self._slots.close()
+            self._slots = None
+        if self._in_slot is not None:
+            self._in_slot.cancel()
+
+    def _use_slot(self, grant: AheadGrant) -> None:
+        """Send the update in slots of this device, which is silent if it does not have it."""
+        ready = self._update is not None and self._work == Work(grant.version, grant.training)
+        if ready and self._channel.connected:
+            self._in_slot = asyncio.create_task(self._send_in_slot(self._update, grant))
+            self._in_slot.add_done_callback(self._note_failure)
+
+    async def _send_in_slot(self, update: Vector | bytes | None, grant: AheadGrant) -> None:
+        label = Label(self._run_id, self.number, 0, grant.version, grant.training)
+        fields = {"slot": str(grant.first)}
+        if self._loss is not None:
+            fields["loss"] = repr(self._loss)
+        # Whole: a lost update is sent again from its beginning.
+        await self._publish("update", encode(label, update, **fields))
 
     async def _send_update(self, update: Vector | bytes, grant: Frame) -> None:
         # Before the first await: `_train` and `_take_order` run in different tasks, and one of them sends.

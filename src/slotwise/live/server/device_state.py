@@ -136,6 +136,7 @@ class EndedGrant(NamedTuple):
     silent: bool
     finite: bool = True
     loss: float = nan  # that the device reports
+    begun: float | None = None  # when the first byte of the update came
 
 
 class ChannelGrant:
@@ -152,12 +153,14 @@ class ChannelGrant:
         self._grant: Grant | None = None
         self._awaited = self._spoiled = False
         self._finite, self._loss = True, nan
+        self._begun: float | None = None
 
     def begin(self, label: Label, slot: int, *, awaited: bool) -> Grant:
         """Grant the channel; no update is ``awaited`` if the device has left meanwhile."""
         self.count += 1
         self._grant = Grant(label, str(self.count), slot)
         self._awaited, self._spoiled, self._finite, self.update = awaited, False, True, None
+        self._begun = None
         return self._grant
 
     def for_device(self, device: int) -> Grant | None:
@@ -170,9 +173,9 @@ class ChannelGrant:
         """True while the granted update may still come."""
         return self._grant is not None and self._awaited and self.update is None and not self._spoiled
 
-    def receive(self, update: Vector, loss: float = nan) -> None:
-        """Take the update that was granted, and the loss that its device reports."""
-        self.update, self._loss = update, loss
+    def receive(self, update: Vector, loss: float = nan, begun: float | None = None) -> None:
+        """Take the update that was granted, the loss that its device reports, and when it began to come."""
+        self.update, self._loss, self._begun = update, loss, begun
 
     def spoil(self, *, finite: bool = True) -> None:
         """Note that the granted device has sent a bad update."""
@@ -188,7 +191,8 @@ class ChannelGrant:
         assert self._grant is not None
         # A good update counts even if a bad one came before it.
         spoiled = self._awaited and self._spoiled and self.update is None
-        ended = EndedGrant(self._grant, self.update, spoiled, self.is_waiting, self._finite, self._loss)
+        how = (spoiled, self.is_waiting, self._finite, self._loss, self._begun)
+        ended = EndedGrant(self._grant, self.update, *how)
         self._grant, self.update, self._awaited = None, None, False
         return ended
 

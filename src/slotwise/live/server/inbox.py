@@ -13,7 +13,8 @@ from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, RateLimit, Signal
 from slotwise.live.device_report import DeviceReport
 from slotwise.live.parts import SMALLEST_PART, Place
-from slotwise.live.protocol import BadFrame, Frame, Topics, Versions, decode, digest, own_versions
+from slotwise.live.protocol import BadFrame, Frame, Topics, Versions, Work, decode, digest, versions_of_run
+from slotwise.live.server.device_state import Grant
 from slotwise.live.server.events import EventLog
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
@@ -23,6 +24,7 @@ TOPIC_LIMIT = 100  # characters of a topic that are logged
 READY_TWICE = "ready reported twice"  # harmless: a device that is asked again answers again
 EXCLUDED = "excluded after bad or missing updates"
 NO_GRANT = "update without a grant"
+OUT_OF_SLOTS = "update outside its slots"
 INCOMPATIBLE = "device speaks another version of the protocol"
 JOINS_TOO_OFTEN = "device joins too often"
 # Rejected messages of a device that are logged, at once and per second; updates beyond that are not decoded.
@@ -124,11 +126,15 @@ class Inbox:
         clock: Clock,
         rejected: Callable[[Rejection], None],
         log: EventLog | None = None,
+        *,
+        in_slots: bool = False,
     ) -> None:
+        self._in_slots = in_slots  # grants are announced ahead
+        self.misplaced: dict[int, float] = {}  # when the last update of a device came outside its slots
         self.topics, self._run, self._devices, self.state = topics, run, devices, state
         self._updates, self.clock, self._rejected = updates, clock, rejected
         self.log = log or EventLog()
-        self._versions = own_versions()
+        self._versions = versions_of_run(in_slots=in_slots)
         self._alive: dict[int, float] = {}
         self.heard: dict[int, float] = {}  # when the last message of each device came that was accepted
         self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
@@ -142,7 +148,7 @@ class Inbox:
         try:
             if sender is None:
                 raise Rejected("not the topic of a device")
-            reply = self._take(*sender, message.payload)
+            reply = self._take(*sender, message)
             if sender[1] != "gone":  # a last will is a message of the broker
                 self.heard[sender[0]] = self.clock.now()
         except Rejected as error:
@@ -170,8 +176,9 @@ class Inbox:
         """Return whether a device has confirmed since ``moment`` that it computes what it was assigned."""
         return self._alive.get(device, -np.inf) >= moment
 
-    def _take(self, device: int, kind: str, payload: bytes) -> Reply | None:
+    def _take(self, device: int, kind: str, message: Message) -> Reply | None:
         """Check sender and size, which need no decoding; then the content."""
+        payload = message.payload
         if device > self._devices:
             raise Rejected("unknown device number")
         if device in self.state.penalties.excluded:
@@ -189,9 +196,9 @@ class Inbox:
             frame = decode(payload)
         except BadFrame as error:
             raise Rejected(f"malformed message: {error}", spoils=spoils) from None
-        return self._take_frame(device, kind, frame)
+        return self._take_frame(device, kind, frame, message.begun)
 
-    def _take_frame(self, device: int, kind: str, frame: Frame) -> Reply | None:
+    def _take_frame(self, device: int, kind: str, frame: Frame, begun: float) -> Reply | None:
         # The topic says who the sender is, as the broker's access rules protect it; the label must agree.
         if frame.label.device != device:
             raise Rejected("label names another device")
@@ -214,7 +221,7 @@ class Inbox:
                 raise Rejected(READY_TWICE)
             self.state.timings.ready(device, frame.work, frame.fields.get("seconds", ""))
         elif kind == "update":
-            return self._take_update(device, frame)
+            return self._take_update(device, frame, begun)
         else:
             raise Rejected("not the topic of a device")
         return None
@@ -261,11 +268,14 @@ class Inbox:
         self._partials[device] = partial
         return Reply(device, holds, partial=partial, receiving=moving)
 
-    def _take_update(self, device: int, frame: Frame) -> Reply | None:
+    def _take_update(self, device: int, frame: Frame, begun: float) -> Reply | None:
         grant = self.state.grant.for_device(device)
+        if self._in_slots and (grant is None or not _is_in_slots(frame, grant)):
+            self.misplaced[device] = self.clock.now()
+            raise Rejected(OUT_OF_SLOTS)
         if grant is None:
             raise Rejected(NO_GRANT)
-        if frame.label != grant.label or frame.fields.get("grant") != grant.number:
+        if not self._in_slots and (frame.label != grant.label or frame.fields.get("grant") != grant.number):
             # A late update is not a fault, so it does not spoil the current grant.
             raise Rejected("update for an earlier grant")
         if self.state.grant.update is not None:
@@ -275,7 +285,7 @@ class Inbox:
             if not isinstance(whole, Frame):
                 return whole
             frame = whole
-        self.state.grant.receive(self._updates.checked(frame), _loss_in(frame.fields))
+        self.state.grant.receive(self._updates.checked(frame), _loss_in(frame.fields), begun)
         self.state.timings.received()
         self.state.uploads.drop(device)
         return None
@@ -300,6 +310,11 @@ class Inbox:
         if self._updates.packing is not None:
             return frame._replace(packed=numbers)
         return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32), packed=None)
+
+
+def _is_in_slots(frame: Frame, grant: Grant) -> bool:
+    """Return whether an update names work and first slot of a grant, which is all that its device knows."""
+    return frame.work == Work(*grant.label[3:]) and frame.fields.get("slot") == str(grant.slot)
 
 
 def _loss_in(fields: Mapping[str, str]) -> float:

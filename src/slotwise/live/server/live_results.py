@@ -25,6 +25,9 @@ from slotwise.live.server.round_log import FILE as ROUNDS_FILE
 from slotwise.live.server.round_log import Late, Round, RoundLog
 from slotwise.live.server.server_config import ServerConfig, clip_key
 from slotwise.live.server.state import Completion, LiveState, Snapshot, decode_state, encode_state
+from slotwise.live.slots.slot_layout import SlotLayout
+from slotwise.live.slots.slot_use import FILE as SLOTS_FILE
+from slotwise.live.slots.slot_use import SlotUse, layout_figures, use_figures
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.run_folder import model_sha256
@@ -189,6 +192,20 @@ def timeline_text(config: RunConfig, plan: Timeline, state: LiveState) -> Iterat
     yield "]}"
 
 
+def slots_text(layout: SlotLayout, log: RoundLog) -> Iterator[str]:
+    """Yield the text of slots.json: the slots that were granted, and what became of them."""
+
+    def uses() -> Iterator[SlotUse]:
+        return (use for one in log for use in one.uses)
+
+    head = {**layout_figures(layout), "rounds": log.rounds, **use_figures(uses())}
+    yield json.dumps({**head, "columns": SlotUse._fields}, indent=2).removesuffix("\n}")
+    yield ',\n  "uses": ['
+    for number, use in enumerate(uses()):
+        yield (",\n    " if number else "\n    ") + json.dumps(use)
+    yield "]\n}\n"
+
+
 class _Model(NamedTuple):
     """A model, and when it was complete."""
 
@@ -332,9 +349,18 @@ class LiveFiles:
         self.folder.write_description(self._config, status, **kept, **more)
 
     def close(
-        self, state: LiveState, status: Status, task: Task, plan: Timeline, **more: Any
+        self,
+        state: LiveState,
+        status: Status,
+        task: Task,
+        plan: Timeline,
+        layout: SlotLayout | None = None,
+        **more: Any,
     ) -> Comparison | None:
-        """Save everything; run.json comes last, so that its status is true of the other files."""
+        """Save everything; run.json comes last, so that its status is true of the other files.
+
+        With a ``layout`` there is a record of the slots that were used.
+        """
         self.log.flush()
         self.save(Snapshot.of(state))
         comparison = None
@@ -343,6 +369,8 @@ class LiveFiles:
         if state.round:
             comparison = compare(plan, state, self._options.slot_ms, self._config.decides_by_learning)
             write_atomically(self.folder.path / "timeline.json", timeline_text(self._config, plan, state))
+            if layout is not None:
+                write_atomically(self.folder.path / SLOTS_FILE, slots_text(layout, state.log))
             norms = {device: norms._asdict() for device, norms in comparison.norms.items()}
             write_document(self.folder.path / "live.json", {**asdict(comparison), "norms": norms})
         last = state.points[-1] if state.points else None

@@ -28,6 +28,7 @@ from slotwise.live.server.round_log import Position
 from slotwise.live.server.round_trips import check_round_trips
 from slotwise.live.server.rounds import RoundDriver
 from slotwise.live.server.server_config import LivePlan, ServerConfig
+from slotwise.live.server.slot_beacons import slots_of_run
 from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
@@ -92,6 +93,7 @@ class _LiveRun:
         self._options, self._observer, self._clock, self._more = server, observer, clock, more
         self._files, self._log = LiveFiles(folder, config, server), EventLog(observer)
         self._plan, self._timeline = plan, plan.timeline
+        self._ahead = slots_of_run(plan, self._task, server)
         self._saved = clock.now()
         self._saving: asyncio.Task[None] | None = None
         self._boundary: Snapshot | None = None  # the end of the last round
@@ -165,7 +167,9 @@ class _LiveRun:
         config, options, run, plan = self._config, self._options, self._files.run_id, self._plan
         topics, devices = Topics(options.name), config.channel.devices
         _, fleet, link = config.ready_parts()
+        ahead = self._ahead
         spec = RunSpec(
+            ahead=ahead,
             run=run,
             rounds=self._timeline.rounds,
             agent=plan.agent,
@@ -189,11 +193,20 @@ class _LiveRun:
                 "parameters": json.dumps(plan.options_for_devices()),
                 "status": "1",  # devices may report their own status
                 **({"losses": "1"} if plan.wants_losses else {}),
+                **({} if ahead is None else {"slots": ahead.layout.timing.field()}),
             },
         )
         updates = UpdateCheck(self._task.size, packing_of(self._task))
         self._inbox = inbox = Inbox(
-            topics, run, devices, self._state, updates, self._clock, self._reject, self._log
+            topics,
+            run,
+            devices,
+            self._state,
+            updates,
+            self._clock,
+            self._reject,
+            self._log,
+            in_slots=ahead is not None,
         )
         monitor = DeviceMonitor(spec, channel, inbox, self._observer)
         rounds = RoundDriver(monitor, SlotClock(options.slot_ms, self._clock), self._round_done)
@@ -302,7 +315,8 @@ class _LiveRun:
         if self._saving is not None:
             # Two saves at once would write and remove the same files.
             await self._saving
-        comparison = self._files.close(state, status, self._task, self._timeline, **more)
+        layout = None if self._ahead is None else self._ahead.layout
+        comparison = self._files.close(state, status, self._task, self._timeline, layout, **more)
         self._status.close(state, status)
         self._log.info("ended", status=status, round=state.round, seconds=round(state.seconds, 3))
         return LiveOutcome(status, state, comparison, self._trouble)

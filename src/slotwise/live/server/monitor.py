@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
 
 from slotwise.aggregation import Aggregation, UplinkRadio
 from slotwise.aggregation.norm_bound import ClipNorm
@@ -16,8 +18,9 @@ from slotwise.live.server.device_state import COOL_DOWN
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.inbox import Inbox, Reply
 from slotwise.live.server.outbox import Announcement, Outbox
+from slotwise.live.slots.slot_layout import SlotLayout
 from slotwise.live.transport import Channel, Connected
-from slotwise.schedule import Agent
+from slotwise.schedule import Agent, Scheduler
 from slotwise.schedule.link import Link
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
@@ -25,6 +28,14 @@ RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry after two at mo
 HOUSEKEEPING_INTERVAL = 0.1  # seconds
 # Answers to a device at once, and per second: each may have a whole model. Further ones are sent later.
 ANSWER_BURST, ANSWER_RATE = 20, 0.5
+
+
+class GrantsAhead(NamedTuple):
+    """Slots as time: their parts, the Scheduler from which the plan is made, and the grants in a beacon."""
+
+    layout: SlotLayout
+    make_scheduler: Callable[[], Scheduler]
+    most: int
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class RunSpec:
     group_size: int = 1  # of the first round
     deadline: int | None = None  # the slot at which the run ends; None: after its rounds
     announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
+    ahead: GrantsAhead | None = None  # slots are time, and grants are announced ahead
     part_bytes: int = UNLIMITED  # numbers of a message beyond this length are sent in parts
 
     @property
@@ -75,10 +87,11 @@ class DeviceMonitor:
     def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: LiveObserver) -> None:
         self.spec, self.channel, self._inbox, self._observer = spec, channel, inbox, observer
         self.state, self.clock, self._topics = inbox.state, inbox.clock, inbox.topics
-        self.outbox = Outbox(spec.run, self.state, channel, self._topics, spec.part_bytes)
+        how = {"in_slots": spec.ahead is not None}
+        self.outbox = Outbox(spec.run, self.state, channel, self._topics, spec.part_bytes, **how)
         self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, self.clock)
         told = {"part_bytes": str(spec.part_bytes), **spec.announcement}
-        self.announcement = Announcement(spec.run, told, channel, self._topics, self.clock)
+        self.announcement = Announcement(spec.run, told, channel, self._topics, self.clock, **how)
         self.log = inbox.log
         self._answers = RateLimit(ANSWER_BURST, ANSWER_RATE)
         self._deferred: dict[int, Reply] = {}  # answers that have to wait
@@ -226,6 +239,10 @@ class DeviceMonitor:
         if not self.channel.connected or self.channel.connections != self._connection:
             return False  # the device could not have reported anything
         return self.state.timings.waited(device) >= self.longest_training(device)
+
+    def misplaced_since(self, device: int, moment: float) -> bool:
+        """Return whether an update of a device has come outside its slots since a moment."""
+        return self._inbox.misplaced.get(device, -inf) >= moment
 
     async def still_computes(self, device: int) -> bool:
         """Ask a device whether it still computes; if it does, the timeout begins again."""

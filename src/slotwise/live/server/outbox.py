@@ -22,7 +22,7 @@ from slotwise.live.protocol import (
     decode,
     digest,
     encode,
-    own_versions,
+    versions_of_run,
 )
 from slotwise.live.server.device_state import Grant
 from slotwise.live.server.inbox import Reply
@@ -42,10 +42,18 @@ class Outbox:
     """Sends models and grants, and tells single devices what to do."""
 
     def __init__(
-        self, run: str, state: LiveState, channel: Channel, topics: Topics, part_bytes: int = UNLIMITED
+        self,
+        run: str,
+        state: LiveState,
+        channel: Channel,
+        topics: Topics,
+        part_bytes: int = UNLIMITED,
+        *,
+        in_slots: bool = False,
     ) -> None:
         self._run, self._state, self._channel, self._topics = run, state, channel, topics
-        self._part_bytes = part_bytes
+        self._part_bytes, self._in_slots = part_bytes, in_slots
+        self._versions = versions_of_run(in_slots=in_slots)
 
     async def broadcast(self, version: int, receivers: Sequence[int], slot: int) -> None:
         """Publish a model once for all its receivers, who compute from ``slot`` on."""
@@ -77,9 +85,11 @@ class Outbox:
         return self._state.presence.protocols.get(device, PROTOCOL) >= FIRST_WITH_PARTS
 
     async def grant(self, grant: Grant) -> None:
-        """Grant a device the channel."""
+        """Grant a device the channel; in slots it has been told ahead."""
         topic = self._topics.to_device(grant.label.device, "grant")
         self._state.timings.granted(grant.number)
+        if self._in_slots:
+            return
         work = Work(grant.label.version, grant.label.training)
         fields = {"grant": grant.number, "slot": str(grant.slot)}
         if partial := self._state.uploads.partial(grant.label.device, work):
@@ -99,7 +109,7 @@ class Outbox:
         state, device, holds = self._state, reply.device, reply.holds
         work = state.assignments.work.get(device)
         if not reply.compatible:
-            await self.tell(device, "incompatible", None, NO_WORK, **own_versions().fields())
+            await self.tell(device, "incompatible", None, NO_WORK, **self._versions.fields())
         elif device in state.penalties.excluded:
             await self.tell(device, "out")
         elif device not in state.presence.connected:
@@ -134,11 +144,18 @@ class Announcement:
     """
 
     def __init__(
-        self, run: str, fields: Mapping[str, str], channel: Channel, topics: Topics, clock: Clock
+        self,
+        run: str,
+        fields: Mapping[str, str],
+        channel: Channel,
+        topics: Topics,
+        clock: Clock,
+        *,
+        in_slots: bool = False,
     ) -> None:
         self._run, self._channel, self._topics, self._clock = run, channel, topics, clock
         self._boot = secrets.token_hex(8)
-        self._fields = {**fields, **own_versions().fields(), "boot": self._boot}
+        self._fields = {**fields, **versions_of_run(in_slots=in_slots).fields(), "boot": self._boot}
         self._connection = 0
         self._made_in = 0  # the connection in which the run was announced; 0 before
         self._echo_due = False  # announced, and not delivered back by the broker yet

@@ -11,12 +11,13 @@ import io
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 from slotwise.base.files import cannot_write
+from slotwise.live.slots.slot_use import SlotUse
 from slotwise.schedule import Record
 from slotwise.schedule.timeline import Uplink
 
@@ -45,6 +46,7 @@ class Round(NamedTuple):
     lost: list[Uplink]
     receivers: list[int]  # of the model that it made
     late: list[Late]
+    uses: Sequence[SlotUse] = ()  # of granted slots, if slots are time
 
     @property
     def max_staleness(self) -> int:
@@ -53,14 +55,16 @@ class Round(NamedTuple):
 
     def line(self) -> bytes:
         """Return the line of the file."""
-        return json.dumps(self, separators=(",", ":")).encode() + b"\n"
+        values = self if self.uses else self[:-1]
+        return json.dumps(values, separators=(",", ":")).encode() + b"\n"
 
     @classmethod
     def of_line(cls, line: bytes) -> Round:
         """Read what `line` wrote."""
-        start, end, seconds, uplinks, lost, receivers, late = json.loads(line)
+        start, end, seconds, uplinks, lost, receivers, late, *more = json.loads(line)
         sent, missed = ([(k, n, v, a, b) for k, n, v, a, b in rows] for rows in (uplinks, lost))
-        return cls(start, end, seconds, sent, missed, receivers, [Late(*entry) for entry in late])
+        uses = tuple(SlotUse(*use) for rows in more for use in rows)
+        return cls(start, end, seconds, sent, missed, receivers, [Late(*entry) for entry in late], uses)
 
 
 class Position(NamedTuple):

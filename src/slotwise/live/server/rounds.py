@@ -16,6 +16,9 @@ from slotwise.live.server.aggregator import Aggregator
 from slotwise.live.server.deciding import Deciding
 from slotwise.live.server.monitor import DeviceMonitor
 from slotwise.live.server.round_log import Late, Round
+from slotwise.live.server.slot_beacons import SlotBeacons
+from slotwise.live.slots.frames import AheadGrant
+from slotwise.live.transport import BeaconSender
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
 from slotwise.schedule.timeline import Uplink
 
@@ -36,6 +39,8 @@ class RoundDriver:
         self._silent_since: dict[int, float] = {}  # devices that were granted the channel and sent nothing
         self._connection = self._channel.connections
         self._began = self._clock.now()
+        self._beacons: SlotBeacons | None = None  # while it plays, if slots are time
+        self._replan = False  # something is on the agenda that nobody could foresee
 
     @property
     def current(self) -> tuple[list[Uplink], list[Uplink]]:
@@ -48,11 +53,13 @@ class RoundDriver:
         self._slots.start(state.slot)
         self._overdue_since = dict.fromkeys(state.overdue, self._clock.now())
         self._began = self._clock.now() - state.seconds
+        self._beacons = self._make_beacons()
         # A resumed run has handed out its model; devices that lack it get it when they say ``here``.
         if state.log.starters is None:
             first = self._deciding.start()
             state.log.start(first.receivers)
             await self._hand_out(first, 0)
+        self._announce(state.slot, None, changed=True)
         while not self._has_ended():
             await self._next_instant()
             if self._has_ended():
@@ -67,8 +74,11 @@ class RoundDriver:
             happened += [self._forget(event) for event in self.aggregator.take_rebooked()]
             state.slot = slot
             action = self._deciding.next_action(happened, slot)
+            changed = self._replan or slot != planned_slot or happened != [*planned]
+            self._replan = False
+            granted = None
             if isinstance(action, Grant):
-                await self._grant(action, slot)
+                granted = await self._grant(action, slot)
             elif isinstance(action, Deliver):
                 end = slot + self._spec.link.broadcast(action.receivers, slot)
                 if self._is_after_deadline(end):
@@ -76,7 +86,19 @@ class RoundDriver:
                 await self._end_round(action, slot, end)
                 if stop():
                     return self._has_ended()
+            self._announce(slot, granted, changed=changed)
         return True
+
+    def _make_beacons(self) -> SlotBeacons | None:
+        ahead = self._spec.ahead
+        if ahead is None:
+            return None
+        assert isinstance(self._channel, BeaconSender)
+        return SlotBeacons(self._devices, ahead, self._slots, self._channel)
+
+    def _announce(self, slot: int, granted: AheadGrant | None, *, changed: bool) -> None:
+        if self._beacons is not None:
+            self._beacons.announce(slot, granted, changed=changed)
 
     def _has_ended(self) -> bool:
         """Return whether all rounds are done; a schedule that is decided meanwhile ends at the deadline."""
@@ -108,6 +130,11 @@ class RoundDriver:
             left = 1.0 if planned is None else self._slots.seconds_until(planned)
             if planned is not None and left <= 0:
                 return
+            if self._beacons is not None:
+                left = min(left, self._beacons.seconds_to_beat)
+                if left <= 0:
+                    self._beacons.beat()
+                    continue
             await self._timeout.change(left)
 
     def _schedule_unplanned(self) -> None:
@@ -119,9 +146,11 @@ class RoundDriver:
             slot = state.agenda.next_slot
         for event in state.presence.take_changes():
             state.agenda.add(slot, self._forget(event))
+            self._replan = True
         for device in [n for n in state.overdue if state.assignments.is_ready(n)]:
             self._note_late(device, state.round, "training")
             state.agenda.add(slot, Ready(device, slot, state.overdue.pop(device)))
+            self._replan = True
 
     def _forget(self, event: Event) -> Event:
         """Return the event, after forgetting how long a device that left has been waited for."""
@@ -206,6 +235,8 @@ class RoundDriver:
             await self._timeout.until(lambda: not state.grant.is_waiting)
         # From here on an update for this grant is rejected, also during the awaits below.
         ended = state.grant.end()
+        if self._beacons is not None:
+            ended = self._beacons.judged(ended, slot)
         label = ended.grant.label
         uplink = (label.round, device, label.version, ended.grant.slot, slot)
         state.timings.turn_ended(label, ended.grant.number, lost=ended.update is None)
@@ -234,14 +265,16 @@ class RoundDriver:
 
     # Actions of the Scheduler
 
-    async def _grant(self, action: Grant, slot: int) -> None:
+    async def _grant(self, action: Grant, slot: int) -> AheadGrant:
         state, (device, round_number, version) = self._state, action
         work = Work(version, state.assignments.delivered[device])
         label = Label(self._spec.run, device, round_number, *work)
         # The slots are taken even if the device has left.
-        state.agenda.add(slot + self._spec.link.uplink(device, slot, 0).slots, Sent(device))
+        slots = self._spec.link.uplink(device, slot, 0).slots
+        state.agenda.add(slot + slots, Sent(device))
         awaited = state.assignments.work.get(device) == work  # not if it has left since
         await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
+        return AheadGrant(slot, slots, device, *work)
 
     async def _end_round(self, delivery: Deliver, slot: int, end: int) -> None:
         """Apply the updates of a round and broadcast the next model; from now on the round is complete."""
@@ -249,7 +282,8 @@ class RoundDriver:
         state.models[delivery.version] = await self.aggregator.next_model(delivery.version)
         # This raises `LiveState.round`, so it comes after the new model, which may raise an error instead.
         seconds, receivers = round(self._clock.now() - self._began, 6), [*delivery.receivers]
-        done = Round(slot, end, seconds, self._uplinks, self._lost, receivers, self._late)
+        uses = () if self._beacons is None else self._beacons.take_uses()
+        done = Round(slot, end, seconds, self._uplinks, self._lost, receivers, self._late, uses)
         state.complete_round(done)
         self._deciding.note_round(slot)
         self._uplinks, self._lost, self._late = [], [], []

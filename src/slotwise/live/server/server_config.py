@@ -8,15 +8,16 @@ from typing import Annotated, Any
 
 from slotwise.aggregation import device_half
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
-from slotwise.base.errors import InputError, NoEffectError, UserError
+from slotwise.base.errors import InputError, MissingError, NoEffectError, UserError
 from slotwise.fleet import Retransmission
 from slotwise.learning.compression import NoCompression
 from slotwise.learning.course import evaluation_rounds
 from slotwise.learning.local_training import LocalTraining
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, TRAINED, Topics
+from slotwise.live.slots.frames import SMALLEST_FRAME
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.live.transport.udp_login import parse_group
-from slotwise.live.udp.datagrams import LARGEST_DATAGRAM, SMALLEST_DATAGRAM
+from slotwise.live.udp.datagrams import BEACON_BYTES, LARGEST_DATAGRAM, SMALLEST_DATAGRAM
 from slotwise.options import Range, declared, names_of
 from slotwise.options.checks import Value, option_names
 from slotwise.options.declarations import declarations, mark_of
@@ -67,6 +68,10 @@ class ServerConfig(Value):
         frame_bytes: Bytes of a datagram over udp://.
         multicast: Multicast group, ADDRESS[:PORT], to which models are sent over udp:// once for all devices
             that hear it; an address of 239.0.0.0/8, as in 239.255.0.1. Default: a copy for each device.
+        grants_ahead: Announce the coming slots in beacons over udp://: devices send in their slots by a slot
+            counter, without being asked. Needs slot_ms.
+        guard_ms: Guard time with grants_ahead, in milliseconds: how early the first datagram of an update may
+            come. Default: a tenth of slot_ms.
     """
 
     name: str = DEFAULT_NAME
@@ -82,6 +87,8 @@ class ServerConfig(Value):
     packet_kib: Annotated[int, Range(SMALLEST_PACKET, LARGEST_PACKET)] = 1024  # EMQX; mosquitto has no limit
     frame_bytes: Annotated[int, Range(SMALLEST_DATAGRAM, LARGEST_DATAGRAM), OverUdp()] = 220
     multicast: Annotated[str | None, OverUdp()] = None
+    grants_ahead: Annotated[bool, OverUdp()] = False
+    guard_ms: Annotated[float | None, Range(least=0, below=1e9)] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,6 +100,25 @@ class ServerConfig(Value):
         if self.longest_training is not None and self.slot_ms is not None:
             reason = "with slot_ms: a device that is late for the timeout is given up"
             raise NoEffectError("longest_training", self.longest_training, reason)
+
+        self._check_slots()
+
+    def _check_slots(self) -> None:
+        """Check the options of grants ahead of time."""
+        if not self.grants_ahead:
+            if self.guard_ms is not None:
+                raise NoEffectError("guard_ms", self.guard_ms, "without grants_ahead")
+            return
+        if self.slot_ms is None:
+            raise MissingError("slot_ms", "the milliseconds of a slot with grants_ahead")
+        least = BEACON_BYTES + SMALLEST_FRAME
+        if self.frame_bytes < least:
+            raise InputError("frame_bytes", self.frame_bytes, f"at least {least} with grants_ahead")
+
+    @property
+    def guard(self) -> float:
+        """Milliseconds of the guard time of a run with grants ahead."""
+        return (self.slot_ms or 0.0) / 10 if self.guard_ms is None else self.guard_ms
 
     def kept(self) -> dict[str, Any]:
         """Return the options that a resumed run keeps, as run.json has them."""

@@ -16,6 +16,7 @@ from slotwise.base.machine import allow_open_files
 from slotwise.base.observer import BaseObserver
 from slotwise.base.service_watchdog import watched_by_systemd
 from slotwise.learning import Task
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.live.clock import Clock
 from slotwise.live.enroll.enrolment import last_enrolled
 from slotwise.live.protocol import DEFAULT_NAME, Topics
@@ -23,6 +24,7 @@ from slotwise.live.server.events import EventLog
 from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
 from slotwise.live.server.outbox import publish_end_again
 from slotwise.live.server.server_config import LivePlan, OverUdp, ServerConfig
+from slotwise.live.server.slot_beacons import slots_of_run
 from slotwise.live.transport import Channel
 from slotwise.live.transport.broker import (
     PORT,
@@ -171,7 +173,9 @@ class PreparedRun:
         """Return the task of the run; before a broker is started or a folder is made."""
         assert self.plan is not None
         loaded(self.plan.config.rule)
-        return build_task(self.plan.config)
+        task = build_task(self.plan.config)
+        slots_of_run(self.plan, CheckedTask.of(task), self.server)
+        return task
 
     async def _play(self, task: Task, observer: BaseObserver) -> LiveOutcome:
         async with watched_by_systemd(), self.broker(observer) as broker:
@@ -253,6 +257,8 @@ def _server(
     name = channel_name(options.get("name"), login)
     named = {} if name is None else {"name": name}
     server = ServerConfig(**{**(kept or {}), **options, **named})
+    if server.grants_ahead and not isinstance(login, UdpLogin):  # of a run that is resumed
+        raise NoEffectError("grants_ahead", True, "without a broker of udp://")
     if isinstance(login, UdpLogin) and server.packet_kib > LARGEST_UDP_PACKET:
         raise InputError("packet_kib", server.packet_kib, f"at most {LARGEST_UDP_PACKET} with udp://")
     return login, server

@@ -13,12 +13,10 @@ from slotwise.base.random_streams import SchedulePurpose, chance
 from slotwise.learning import Task
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.quantisation import packing_of
-from slotwise.live import protocol
-from slotwise.live.protocol import MAX_DEVICES, Label
 from slotwise.live.server.inbox import UpdateCheck
 from slotwise.live.server.server_config import refuse_what_is_only_simulated
 from slotwise.live.slots.announcing import BEACON_EVERY
-from slotwise.live.slots.fitting import fitting_layout, frames_needed
+from slotwise.live.slots.fitting import fitting_layout, frames_needed, longest_messages
 from slotwise.live.slots.frames import LARGEST_FRAME, MOST_PIECES, SMALLEST_FRAME, pieces_of
 from slotwise.live.slots.medium import SharedMedium, VirtualTime
 from slotwise.live.slots.plan_ahead import SlotPlan
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MICROSECOND = 10**3  # nanoseconds
-LARGEST_LABEL = Label("", MAX_DEVICES, 10**9, 10**9, 10**9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,12 +242,9 @@ class _Emulation:
 
     def _message_pieces(self) -> tuple[int, int]:
         """Return the frames of the longest update and of the longest model."""
-        numbers = bytes(self._check.bytes)
-        update = protocol.encode(LARGEST_LABEL, numbers)
-        named = ",".join(f"{n}:{10**9}" for n in self._devices)
-        model = protocol.encode(LARGEST_LABEL, bytes(4 * self._task.size), slot=str(10**18), receivers=named)
+        update, model = longest_messages(self._task.size, self._check.bytes, len(self._devices))
         size = self._options.frame_bytes
-        pieces = pieces_of(len(update), size), pieces_of(len(model), size)
+        pieces = pieces_of(update, size), pieces_of(model, size)
         if max(pieces) > MOST_PIECES:
             allowed = f"larger: a model has {max(pieces):,} frames, and at most {MOST_PIECES:,} are possible"
             raise InputError("frame_bytes", size, allowed)

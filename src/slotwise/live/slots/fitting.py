@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from slotwise.base.errors import InputError
 from slotwise.fleet import Fleet
+from slotwise.live import protocol
+from slotwise.live.protocol import MAX_DEVICES, Label
 from slotwise.live.slots.slot_layout import SlotLayout
 from slotwise.schedule import FleetLink, Link
 
+RUN_DIGITS, LONGEST_LOSS = 16, 32  # of the identifier of a run, and of a loss
 MILLISECOND = 10**6  # nanoseconds
+
+
+def longest_messages(size: int, update_bytes: int, devices: int) -> tuple[int, int]:
+    """Return the bytes of the longest update and of the longest model; ``size`` numbers are in a model."""
+    label = Label("0" * RUN_DIGITS, MAX_DEVICES, 10**9, 10**9, 10**9)
+    update = protocol.encode(label, bytes(update_bytes), slot=str(10**18), loss="0" * LONGEST_LOSS)
+    named = ",".join(f"{n}:{10**9}" for n in range(1, devices + 1))
+    model = protocol.encode(label, bytes(4 * size), slot=str(10**18), receivers=named)
+    return len(update), len(model)
 
 
 def frames_needed(fleet: Fleet, link: Link, update: int, model: int) -> int:

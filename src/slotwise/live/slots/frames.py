@@ -18,7 +18,7 @@ _BEACON = struct.Struct("<BQQB")  # kind, slot, nanoseconds of a slot, number of
 _GRANT = struct.Struct("<iIHII")  # first slot after that of the beacon, slots, device, version, training
 _SUM = struct.Struct("<I")
 PIECE_BYTES = _PIECE.size + _SUM.size  # of a frame that are not its piece
-SMALLEST_FRAME = _BEACON.size + 2 * _GRANT.size + _SUM.size  # bytes, so that a beacon has two grants
+SMALLEST_FRAME: Final = _BEACON.size + 2 * _GRANT.size + _SUM.size  # bytes, so that a beacon has two grants
 MOST_PIECES = (1 << 16) - 1  # of one message
 LARGEST_FRAME = 1472  # bytes of a datagram that no Ethernet fragments
 

@@ -12,6 +12,8 @@ from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count
 
+from slotwise.live.slots.slot_layout import air_ns
+
 SERVER = 0  # the number of the sender; devices are numbered from 1
 
 
@@ -130,8 +132,3 @@ class SharedMedium:
                 self._last_lost[one.sender] = one.start
             else:
                 self._receivers[number](one)
-
-
-def air_ns(size: int, bit_rate: int) -> int:
-    """Return the nanoseconds of a frame of ``size`` bytes at so many bits per second, rounded up."""
-    return -(-size * 8 * 10**9 // bit_rate)

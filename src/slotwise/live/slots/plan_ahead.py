@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from slotwise.fleet import Fleet
+from slotwise.fleet import Fleet, Retransmission
 from slotwise.live.slots.frames import AheadGrant
 from slotwise.scenario import Scenario
 from slotwise.schedule import (
@@ -46,6 +46,25 @@ class Broadcast(NamedTuple):
     end: int
 
 
+def scheduler_maker(
+    scenario: Scenario, policy: Policy, fleet: Fleet, link: Link, retransmission: Retransmission
+) -> Callable[[], Scheduler]:
+    """Return a function that makes Schedulers of a case; they share what takes long to compute."""
+    delivery = planned_delivery(policy, scenario, fleet, link, None)  # without state
+
+    def make() -> Scheduler:
+        return Scheduler(
+            scenario.group_size,
+            delivery,
+            selection=policy.selection,
+            retransmission=retransmission,
+            changes=scenario.group_size_changes,
+            link=link,
+        )
+
+    return make
+
+
 class SlotPlan:
     """A Scheduler with its agenda, from slot to slot.
 
@@ -64,18 +83,7 @@ class SlotPlan:
     @classmethod
     def of(cls, scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -> SlotPlan:
         """Return the plan of a case, before its first slot."""
-        delivery = planned_delivery(policy, scenario, fleet, link, None)  # without state, so it is shared
-
-        def make() -> Scheduler:
-            return Scheduler(
-                scenario.group_size,
-                delivery,
-                selection=policy.selection,
-                retransmission=fleet.retransmission,
-                changes=scenario.group_size_changes,
-                link=link,
-            )
-
+        make = scheduler_maker(scenario, policy, fleet, link, fleet.retransmission)
         return cls(make, fleet, link)
 
     @classmethod

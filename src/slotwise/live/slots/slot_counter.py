@@ -23,18 +23,38 @@ class DriftingClock(NamedTuple):
         return -((self.offset - local) * BILLION // (BILLION + self.ppb))
 
 
+class Correction(NamedTuple):
+    """How a counter follows beacons: by which part of the error, and up to which drift.
+
+    A beacon is never heard before it is sent. So where some are heard late by more than clocks drift, an
+    early one says more than a late one.
+    """
+
+    early_share: int  # the expected time moves by one part in so many if a beacon comes before it
+    late_share: int  # and if it comes after it
+    rate_share: int  # the same for the drift
+    most_rate: int  # in parts of RATE_UNIT
+    trusts_second: bool  # the second beacon gives the drift
+
+    def rate(self, rate: int) -> int:
+        """Return a drift within the limit."""
+        return max(-self.most_rate, min(rate, self.most_rate))
+
+
+ON_AIR = Correction(2, 2, 4, RATE_UNIT, trusts_second=True)  # beacons are exact but for some noise
+OVER_UDP = Correction(1, 16, 64, RATE_UNIT // 2000, trusts_second=False)  # programs delay them
+
+
 class SlotCounter:
     """Says when slots begin by the local clock, from the beacons that were heard.
 
-    The second beacon gives the drift; later ones correct offset and drift by fixed shares of the error, so
-    that one that is off by some noise does not move much. A beacon that is off by more than half a slot
+    Beacons correct offset and drift by shares of the error, so that one that is off by some noise does not
+    move much; on the air the second one gives the drift. A beacon that is off by more than half a slot
     begins anew. Without ``estimate_drift`` only the offset is followed.
     """
 
-    PHASE_SHARE, RATE_SHARE = 2, 4  # one half and one quarter of the error
-
-    def __init__(self, slot_ns: int, *, estimate_drift: bool = True) -> None:
-        self._slot_ns, self._estimate_drift = slot_ns, estimate_drift
+    def __init__(self, slot_ns: int, *, estimate_drift: bool = True, correction: Correction = ON_AIR) -> None:
+        self._slot_ns, self._estimate_drift, self._correction = slot_ns, estimate_drift, correction
         self.beacons = 0  # heard since it began anew
         self.slot = 0  # that of the last beacon
         self._local, self._rate = 0, 0
@@ -52,7 +72,7 @@ class SlotCounter:
     def hear(self, slot: int, local: int) -> None:
         """Take a beacon: slot ``slot`` began at local time ``local``."""
         passed = (slot - self.slot) * self._slot_ns
-        error = local - self.local(slot)
+        error, correct = local - self.local(slot), self._correction
         if not self.beacons or abs(error) > self._slot_ns // 2:
             self.beacons, self.slot, self._local, self._rate = 1, slot, local, 0
             return
@@ -61,9 +81,10 @@ class SlotCounter:
         self.beacons += 1
         if not self._estimate_drift:
             self._local = local
-        elif self.beacons == 2:
-            self._local, self._rate = local, error * RATE_UNIT // passed
+        elif self.beacons == 2 and correct.trusts_second:
+            self._local, self._rate = local, correct.rate(error * RATE_UNIT // passed)
         else:
-            self._local = local - error + error // self.PHASE_SHARE
-            self._rate += error * RATE_UNIT // passed // self.RATE_SHARE
+            share = correct.early_share if error < 0 else correct.late_share
+            self._local = local - error + error // share
+            self._rate = correct.rate(self._rate + error * RATE_UNIT // passed // correct.rate_share)
         self.slot = slot

@@ -82,10 +82,10 @@ def overlay_chart(
     return figure
 
 
-def write_overlay(plan: Timeline, measured: Timeline, path: Path, window: Window) -> None:
+def write_overlay(plan: Timeline, uses: Iterable[ChannelUse], path: Path, window: Window) -> None:
     """Draw plan and measurement to a picture, atomically."""
     buffer = BytesIO()
-    figure = overlay_chart(plan, channel_uses(measured), window)
+    figure = overlay_chart(plan, uses, window)
     figure.savefig(buffer, format=path.suffix.lower().lstrip("."))
     write_atomically(path, buffer.getvalue())
 
