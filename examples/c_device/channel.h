@@ -21,10 +21,16 @@ void channel_publish(const char *topic, const unsigned char *payload, size_t len
 /* Wait for at most a second, and take what comes; connect again if the connection is lost. */
 void channel_step(void);
 void channel_close(void);
+/* Whether beacons come over it, so that the device can take part in a run with slots; its clock, in nanoseconds; and
+ * the time by that clock at which channel_step() should return at the latest. */
+extern const bool channel_has_beacons;
+int64_t channel_now(void);
+void channel_wake_at(int64_t local);
 
 /* The device, which the channel calls. */
 void device_connected(void); /* also after a lost connection, which may have lost messages */
 void device_receive(const char *topic, const unsigned char *payload, size_t length);
+void device_beacon(const unsigned char *frame, size_t length, int64_t local); /* when its slot began */
 
 /* Helpers of both, in slotwise_device.c. */
 bool number_in(const char *text, uint64_t *value);

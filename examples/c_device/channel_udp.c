@@ -22,12 +22,13 @@
 #include "sealing.h"
 
 enum { HELLO = 0x51, WELCOME, SEALED, UNKNOWN };     /* datagrams */
-enum { PIECE = 1, RECEIVED, PING, PONG, BYE };       /* contents of sealed ones */
+enum { PIECE = 1, RECEIVED, PING, PONG, BYE, ASK, BEACON }; /* contents of sealed ones */
 enum { PUBLISH, RETAINED, CONNECT };                 /* messages */
 #define VERSION 1
 #define HELLO_BYTES (HEADER_BYTES + 1 + RANDOM_BYTES) /* without the tag */
 #define WELCOME_BYTES (HEADER_BYTES + 3 + 2 * RANDOM_BYTES)
 #define PIECE_HEAD 15 /* kind, message, number, pieces, question */
+#define BEACON_HEAD 5  /* kind, nanoseconds since its slot began; a frame follows */
 #define ANSWER_HEAD 11 /* kind, message, question, first missing piece; a bitmap follows */
 #define MESSAGE_HEAD 5 /* kind, seconds, length of the topic; topic and payload follow */
 #define WINDOW 128     /* pieces under way */
@@ -77,11 +78,24 @@ static struct { /* the session */
 } session;
 static unsigned char incoming[LONGEST + 1];
 
-static double now(void)
+const bool channel_has_beacons = true;
+static int64_t wake_at = INT64_MAX;
+
+int64_t channel_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+void channel_wake_at(int64_t local)
+{
+    wake_at = local;
+}
+
+static double now(void)
+{
+    return 1e-9 * (double)channel_now();
 }
 
 /* ------------------------------------------------------------------------------------------- credentials file */
@@ -379,6 +393,8 @@ static void take_content(const unsigned char *content, size_t length)
     session.heard = now();
     if (length == 1 && content[0] == PING) send_content(&pong, 1);
     else if (length == 1 && content[0] == BYE) lose_session();
+    else if (length > BEACON_HEAD && content[0] == BEACON)
+        device_beacon(content + BEACON_HEAD, length - BEACON_HEAD, channel_now() - (int64_t)get_number(content + 1, 4));
     else if (length >= PIECE_HEAD && content[0] == PIECE) take_piece(content, length);
     else if (length >= ANSWER_HEAD && length <= ANSWER_HEAD + WINDOW / 8 && content[0] == RECEIVED)
         take_answer(content, length);
@@ -459,6 +475,7 @@ void channel_step(void)
     }
     double left = tick();
     struct pollfd waiting = {.fd = udp.socket, .events = POLLIN};
+    if (wake_at < INT64_MAX && 1e-9 * (double)(wake_at - channel_now()) < left) left = 1e-9 * (double)(wake_at - channel_now());
     if (poll(&waiting, 1, left > 1 ? 1000 : left > 0 ? (int)(1000 * left) + 1 : 1) <= 0) return;
     ssize_t length = recv(udp.socket, datagram, sizeof datagram, 0);
     if (length >= 0) take_datagram(datagram, (size_t)length);

@@ -1,5 +1,5 @@
 /*
- * A slotwise device in C: protocol 2 (docs/protocol.md) and logistic regression, over MQTT or over UDP.
+ * A slotwise device in C: protocols 2 and 3 (docs/protocol.md) and logistic regression, over MQTT or over UDP.
  *
  *   cc -std=c11 -O2 -ffp-contract=off slotwise_device.c channel_mqtt.c -lmosquitto -lm -o slotwise_device
  *   ./slotwise_device HOST PORT NAME NUMBER [CA CERTIFICATE KEY]
@@ -11,7 +11,7 @@
  * exit code 0, or 3 if it was excluded then. The server and other devices run the same task in Python:
  * slotwise serve --task logistic_task:make. Updates have the same bits, if both use the same exp().
  *
- * ./slotwise_device --decode prints the message on standard input; the tests use it.
+ * ./slotwise_device --decode prints the message on standard input, --count when slots begin; the tests use them.
  *
  * Two simplifications. A training takes microseconds, so it is done where its model arrives; a device that
  * computes for longer does it in a thread and goes on answering. And a model of nine numbers never comes in
@@ -27,7 +27,8 @@
 
 #include "channel.h"
 
-#define PROTOCOL 2 /* that this device speaks, and the only one */
+#define PROTOCOL 3 /* that this device speaks */
+#define OLDEST 2   /* and that it understands */
 #define FEATURES 8
 #define SIZE (FEATURES + 1) /* numbers of the model: weights and bias */
 #define SAMPLES 64          /* of one device */
@@ -270,18 +271,145 @@ static size_t encode(unsigned char *payload, size_t room, const Frame *label, co
     return 8 + length + (numbers ? 4 * SIZE : 0);
 }
 
-static uint32_t checksum(const float *numbers) /* CRC-32, as in zlib */
+static uint32_t crc_of(const unsigned char *bytes, size_t length) /* CRC-32, as in zlib */
 {
     uint32_t crc = 0xFFFFFFFFu;
+    for (size_t n = 0; n < length; n++) {
+        crc ^= bytes[n];
+        for (int b = 0; b < 8; b++) crc = crc >> 1 ^ (0xEDB88320u & -(crc & 1));
+    }
+    return ~crc;
+}
+
+static uint32_t checksum(const float *numbers)
+{
+    unsigned char bytes[4 * SIZE];
     for (int j = 0; j < SIZE; j++) {
         uint32_t bits;
         memcpy(&bits, &numbers[j], 4);
-        for (int k = 0; k < 4; k++) {
-            crc ^= bits >> 8 * k & 0xFF;
-            for (int b = 0; b < 8; b++) crc = crc >> 1 ^ (0xEDB88320u & -(crc & 1));
-        }
+        for (int k = 0; k < 4; k++) bytes[4 * j + k] = (unsigned char)(bits >> 8 * k);
     }
-    return ~crc;
+    return crc_of(bytes, sizeof bytes);
+}
+
+/* ----------------------------------------------------------------------- slots that are time (docs/slots.md) */
+
+#define MOST_GRANTS 80 /* in a beacon that fits into a datagram */
+#define BEACON_HEAD 18 /* bytes before its grants */
+#define GRANT_BYTES 18
+#define FARTHEST_SLOT ((uint64_t)1 << 40)
+#define RATE_UNIT 1000000000000 /* an estimated drift counts in parts of this */
+#define MOST_RATE (RATE_UNIT / 2000)
+
+__extension__ typedef __int128 Wide;
+
+typedef struct {
+    int64_t first, slots;
+    uint64_t version, training;
+} SlotGrant;
+
+typedef struct {
+    bool on;                           /* in a run with slots */
+    int64_t slot_ns, send_after, guard; /* nanoseconds */
+    int64_t beacons, slot, local, rate; /* beacons heard, the slot of the last, when that began, and the drift */
+    SlotGrant grants[MOST_GRANTS], sent; /* that lie ahead, and the last that was used */
+    size_t count;
+} Slots;
+
+static int64_t part(Wide value, Wide divisor) /* rounded down; the divisor is positive */
+{
+    return (int64_t)(value / divisor - (value % divisor < 0));
+}
+
+/* When a slot begins, by the local clock. */
+static int64_t slot_begins(const Slots *s, int64_t slot)
+{
+    Wide passed = (Wide)(slot - s->slot) * s->slot_ns;
+    return (int64_t)(s->local + passed + part(passed * s->rate, RATE_UNIT));
+}
+
+/* Take a beacon: a slot began at a local time. Late ones count less, as none is heard before it is sent. */
+static void count_slots(Slots *s, int64_t slot, int64_t local)
+{
+    Wide passed = (Wide)(slot - s->slot) * s->slot_ns;
+    int64_t error = local - slot_begins(s, slot);
+    if (!s->beacons || error > s->slot_ns / 2 || error < -(s->slot_ns / 2)) {
+        s->beacons = 1;
+        s->slot = slot;
+        s->local = local;
+        s->rate = 0;
+    } else if (passed > 0) {
+        s->beacons++;
+        s->local = local - error + (error < 0 ? error : part(error, 16));
+        s->rate += part(part((Wide)error * RATE_UNIT, passed), 64);
+        if (s->rate > MOST_RATE) s->rate = MOST_RATE;
+        if (s->rate < -MOST_RATE) s->rate = -MOST_RATE;
+        s->slot = slot;
+    }
+}
+
+static uint64_t number_at(const unsigned char *bytes, int count) /* little-endian */
+{
+    uint64_t value = 0;
+    for (int k = count - 1; k >= 0; k--) value = value << 8 | bytes[k];
+    return value;
+}
+
+/* Read a beacon, which replaces all that was known of the coming grants. */
+static void hear_beacon(Slots *s, uint64_t device, const unsigned char *frame, size_t length, int64_t local)
+{
+    if (!s->on || length < BEACON_HEAD + 4 || crc_of(frame, length - 4) != number_at(frame + length - 4, 4)) return;
+    size_t count = frame[17];
+    uint64_t slot = number_at(frame + 1, 8);
+    if (frame[0] != 1 || length != BEACON_HEAD + count * GRANT_BYTES + 4 || slot >= FARTHEST_SLOT) return;
+    if (number_at(frame + 9, 8) != (uint64_t)s->slot_ns) return;
+    count_slots(s, (int64_t)slot, local);
+    s->count = 0;
+    for (size_t n = 0; n < count && n < MOST_GRANTS; n++) {
+        const unsigned char *at = frame + BEACON_HEAD + n * GRANT_BYTES;
+        int64_t ahead = (int64_t)(int32_t)number_at(at, 4);
+        SlotGrant grant = {(int64_t)slot + ahead, (int64_t)number_at(at + 4, 4), number_at(at + 10, 4), number_at(at + 14, 4)};
+        bool used = grant.first == s->sent.first && grant.version == s->sent.version &&
+                    grant.training == s->sent.training && s->sent.slots;
+        if (number_at(at + 8, 2) == device && !used) s->grants[s->count++] = grant;
+    }
+}
+
+/* The grant to use now; NULL if there is none. The channel wakes this device for the next one. */
+static const SlotGrant *grant_due(Slots *s, int64_t now)
+{
+    channel_wake_at(INT64_MAX);
+    while (s->on && s->count) {
+        SlotGrant grant = s->grants[0];
+        int64_t moment = slot_begins(s, grant.first) + s->send_after;
+        if (now < moment) {
+            channel_wake_at(moment);
+            return NULL;
+        }
+        memmove(s->grants, s->grants + 1, --s->count * sizeof *s->grants);
+        if (now >= slot_begins(s, grant.first + grant.slots) - s->guard) continue; /* not in the last guard time */
+        s->sent = grant;
+        return &s->sent;
+    }
+    return NULL;
+}
+
+/* Read the field of an announcement; false if these are no slots. */
+static bool enter_slots(Slots *s, const char *text)
+{
+    char numbers[3][TEXT];
+    uint64_t values[3];
+    if (sscanf(text, "%18[0-9]:%18[0-9]:%18[0-9]", numbers[0], numbers[1], numbers[2]) != 3) return false;
+    if (strspn(text, "0123456789:") != strlen(text)) return false;
+    for (int n = 0; n < 3; n++)
+        if (!number_in(numbers[n], &values[n])) return false;
+    if (values[2] > values[1] || values[1] >= values[0] || values[0] > (uint64_t)1000000000 * 1000000) return false;
+    memset(s, 0, sizeof *s);
+    s->slot_ns = (int64_t)values[0];
+    s->send_after = (int64_t)values[1];
+    s->guard = (int64_t)values[2];
+    s->on = true;
+    return true;
 }
 
 /* ---------------------------------------------------------------------------------------------- the device */
@@ -293,6 +421,7 @@ typedef struct {
     uint64_t version, training; /* of the work */
     float model[SIZE], update[SIZE];
     double seconds;
+    Slots slots;
 } Device;
 
 static void publish(Device *d, const char *kind, const Frame *label, const char *fields, const float *numbers,
@@ -329,7 +458,7 @@ static void send_here(Device *d)
     holds(d, held, sizeof held);
     snprintf(fields, sizeof fields,
              ",\"boot\":\"%s\",\"holds\":\"%s\",\"protocol\":\"%d\",\"oldest\":\"%d\",\"slotwise\":\"c-reference\"",
-             d->boot, held, PROTOCOL, PROTOCOL);
+             d->boot, held, PROTOCOL, OLDEST);
     publish(d, "here", &label, fields, NULL, true);
 }
 
@@ -371,19 +500,20 @@ static void begin(Device *d, const Frame *frame, uint64_t training)
 static void take_call(Device *d, const Frame *frame)
 {
     uint64_t devices, protocol = 1, oldest;
+    char slots[TEXT];
     if (strcmp(frame->run, d->run) || !*d->run) {
         if (!number_field(frame, "devices", &devices)) return; /* only a call to all describes a run */
         if (strspn(frame->run, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-") !=
             strlen(frame->run))
             return; /* it is copied into JSON */
         memcpy(d->run, frame->run, sizeof d->run);
-        d->in_run = d->has_work = false;
+        d->in_run = d->has_work = d->slots.on = false;
         number_field(frame, "protocol", &protocol);
         oldest = protocol;
         number_field(frame, "oldest", &oldest);
-        if (protocol < PROTOCOL || oldest > PROTOCOL) {
-            fprintf(stderr, "the server speaks protocol %llu to %llu, this device %d; waiting for another run\n",
-                    (unsigned long long)oldest, (unsigned long long)protocol, PROTOCOL);
+        if (protocol < OLDEST || oldest > PROTOCOL) {
+            fprintf(stderr, "the server speaks protocol %llu to %llu, this device %d to %d; waiting for another run\n",
+                    (unsigned long long)oldest, (unsigned long long)protocol, OLDEST, PROTOCOL);
             if (protocol >= 2) send_here(d); /* the server compares versions, and its operator can see it */
             *d->run = 0;                     /* another version of the server may announce the run again */
             return;
@@ -391,6 +521,10 @@ static void take_call(Device *d, const Frame *frame)
         if (d->number > devices) {
             fprintf(stderr, "the run only has devices 1 to %llu; waiting for another run\n",
                     (unsigned long long)devices);
+            return;
+        }
+        if (field(frame, "slots", slots) && (!channel_has_beacons || !enter_slots(&d->slots, slots))) {
+            fprintf(stderr, "the run grants slots ahead of time, which is not possible here; waiting for another run\n");
             return;
         }
         d->in_run = true;
@@ -427,6 +561,19 @@ static void take_grant(Device *d, const Frame *frame)
         snprintf(fields, sizeof fields, ",\"grant\":\"%llu\"", (unsigned long long)grant);
         publish(d, "update", frame, fields, d->update, false); /* with the label of the grant */
     }
+}
+
+/* Send the update if slots of this device have begun; it is silent if it has other work or none. */
+static void use_slots(Device *d)
+{
+    const SlotGrant *grant = grant_due(&d->slots, channel_now());
+    char fields[64];
+    if (!grant || !d->in_run || !d->has_work || d->version != grant->version || d->training != grant->training) return;
+    Frame label = own_label(d);
+    label.version = grant->version;
+    label.training = grant->training;
+    snprintf(fields, sizeof fields, ",\"slot\":\"%lld\"", (long long)grant->first);
+    publish(d, "update", &label, fields, d->update, false);
 }
 
 static void take_order(Device *d, const char *kind, const Frame *frame)
@@ -480,6 +627,11 @@ void device_receive(const char *topic, const unsigned char *payload, size_t leng
     else if (*d->run && !strcmp(frame.run, d->run)) take_order(d, kind, &frame);
 }
 
+void device_beacon(const unsigned char *frame, size_t length, int64_t local)
+{
+    hear_beacon(&device.slots, device.number, frame, length, local);
+}
+
 void device_connected(void)
 {
     if (device.in_run) send_here(&device); /* a lost connection may have lost messages */
@@ -499,6 +651,21 @@ static int print_message(void)
     return 0;
 }
 
+/* Read nanoseconds of a slot, then slots and when they began; print when the next slot and slot 100 begin. */
+static int print_slots(void)
+{
+    Slots s = {0};
+    long long slot, local;
+    if (scanf("%lld", &local) != 1) return 1;
+    s.slot_ns = local;
+    while (scanf("%lld %lld", &slot, &local) == 2) {
+        count_slots(&s, slot, local);
+        printf("%lld %lld %lld\n", (long long)s.beacons, (long long)slot_begins(&s, slot + 1),
+               (long long)slot_begins(&s, 100));
+    }
+    return 0;
+}
+
 bool is_name(const char *text)
 {
     size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -512,6 +679,7 @@ int main(int count, char **arguments)
     char topic[TOPIC_ROOM], name[NAME_ROOM], boot_field[64];
     struct timespec now;
     if (count == 2 && !strcmp(arguments[1], "--decode")) return print_message();
+    if (count == 2 && !strcmp(arguments[1], "--count")) return print_slots();
     if (!channel_arguments(count, arguments, name, &d->number) || !d->number || d->number > 1000000000u) {
         fprintf(stderr, "usage: %s %s\n", arguments[0], channel_usage);
         return 2;
@@ -527,7 +695,10 @@ int main(int count, char **arguments)
 
     int code = channel_open(name, d->number, topic, will, length);
     if (code) return code;
-    while (!d->over) channel_step();
+    while (!d->over) {
+        channel_step();
+        use_slots(d);
+    }
     channel_close();
     if (d->excluded) fprintf(stderr, "excluded by the server at the end of the run\n");
     return d->excluded ? 3 : 0;

@@ -1,5 +1,6 @@
 """The reference device in C over UDP: real servers, disturbed networks, and the same bytes as in Python."""
 
+import json
 import random
 import select
 import socket
@@ -24,6 +25,7 @@ from slotwise.schedule import Timeline
 
 pytestmark = pytest.mark.slow
 
+SLOTS = json.loads((Path(__file__).parents[3] / "docs/protocol-vectors.json").read_text())["slots"]
 TASK = ("--task", "logistic_task:make")
 
 
@@ -116,6 +118,31 @@ def test_a_checked_device_takes_part_over_a_network_that_loses_doubles_and_reord
         served.ends()
         assert [device.wait(PATIENT) for device in devices] == [0, 0]
     assert assert_finished(out)
+
+
+def test_checked_devices_send_in_slots_that_were_granted_ahead(checked_program, begin, tmp_path):
+    enrolled, out = enrol(tmp_path / "enrolled", devices=3), tmp_path / "run"
+    channel = ("--devices", 3, "--group-size", 2, "--compute-slots", 3, "--deadline", 60)
+    slots = ("--grants-ahead", "--slot-ms", 150, "--multicast", f"239.255.0.1:{free_port()}", "--quiet")
+    login = ("--credentials", enrolled / "server.toml")
+    served = begin("serve", *login, *channel, *slots, *TASK, *UNBOUNDED, "--out", out)
+    devices = [begin.c(checked_program, enrolled / f"device-{number}.toml") for number in (1, 2)]
+    python = begin("device", "--id", 3, "--credentials", enrolled / "device-3.toml", *TASK)
+    served.ends()
+    python.ends()
+    assert [device.wait(PATIENT) for device in devices] == [0, 0]
+    assert_finished(out)
+    arrived = {use[1] for use in json.loads((out / "slots.json").read_text())["uses"] if use[5] == "arrived"}
+    assert arrived == {1, 2, 3}
+
+
+def test_it_counts_slots_as_python_does(checked_program):
+    vector = SLOTS["counter"]
+    lines = [str(vector["slot_ns"]), *(f"{row['slot']} {row['local']}" for row in vector["heard"])]
+    told = {"input": "\n".join(lines), "capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run([checked_program, "--count"], check=True, **told)
+    rows = [[row["beacons"], row["next_slot"], row["slot_100"]] for row in vector["heard"]]
+    assert [[int(number) for number in line.split()] for line in done.stdout.splitlines()] == rows
 
 
 @contextmanager
