@@ -97,7 +97,8 @@ def test_credentials_of_another_client_are_refused(slotwise, tmp_path, login):
     ]:
         code, _, errors = slotwise(*command, "--credentials", fleet / f"{owner}.toml")
         assert (code, errors) == (2, f"slotwise: --credentials {owner}: must be those of {client}\n")
-    code, _, errors = slotwise("serve", "--out", out, "--credentials", fleet / "server.toml", *AT_ONCE)
+    enrolled = ("--credentials", fleet / "server.toml", "--devices", 2, "--group-size", 1)
+    code, _, errors = slotwise("serve", "--out", out, *enrolled, *AT_ONCE)
     assert "cannot reach a broker" in errors
     assert not out.exists()
 
