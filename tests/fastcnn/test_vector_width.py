@@ -20,7 +20,7 @@ draw = np.random.default_rng(1)
 images = draw.integers(0, 256, (90, 1, 20, 20), np.uint8)
 images[images < 128] = 0
 labels, batches = draw.integers(0, 10, 90), draw.integers(0, 90, (1, 4, 70))
-for convolutions in ((), ((5, 3), (4, 2)), ((16, 3), (20, 2)), ((16, 5), (36, 5))):
+for convolutions in ((), ((5, 3), (4, 2)), ((16, 3), (20, 2)), ((16, 5), (36, 5)), ((32, 5), (64, 5))):
     network = Architecture((1, 20, 20), convolutions, (200, 40), 10)
     fast = FastCnn(network, offset=(0.1,), scale=(0.3,))
     model = network.initial_parameters(draw)

@@ -44,9 +44,12 @@ WIDE = 16 if HAS_AVX512VL else LANES
 OUTPUTS = WIDE // LANES
 """Outputs in a wide vector of eight samples: all outputs of the first sample, then of the second, ..."""
 
+_HAS_PERMUTE = bool(_host.get("avx")) if _chosen is None else "+avx" in _chosen.split(",")
+
 FLOATS = ir.VectorType(ir.FloatType(), LANES)
 INT32, INT64 = ir.IntType(32), ir.IntType(64)
 WHOLES = ir.VectorType(INT32, LANES)
+WIDE_WHOLES = ir.VectorType(INT32, WIDE)
 
 
 def compiled(function: Function) -> Function:
@@ -276,6 +279,17 @@ def store_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -
         write(builder, array, moved(builder, at, stride, number), builder.extract_value(tile, number))
 
 
+def _write_sum(builder: Builder, array: Value, at: Value, value: Value) -> None:
+    write(builder, array, at, builder.fadd(read(builder, array, at, value.type), value))
+
+
+@instruction(types.void, GIVEN, index, index, GIVEN)
+def add_to_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -> None:
+    """array[at + i * stride : ... + lanes] += tile[i] for every i."""
+    for number in range(tile.type.count):
+        _write_sum(builder, array, moved(builder, at, stride, number), builder.extract_value(tile, number))
+
+
 @instruction(type_of(2), GIVEN, GIVEN, GIVEN)
 def gather_tile(builder: Builder, array: Any, places: Any, like: Tile) -> Tile:
     """array[places[i] : ... + lanes] for every i."""
@@ -446,6 +460,15 @@ def store_panel(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) 
         write(builder, array, start, builder.extract_value(tile, number))
 
 
+@instruction(types.void, GIVEN, index, index, GIVEN)
+def add_to_panel(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -> None:
+    """array[at + row * stride : ... + two vectors] += tile[row] for every row."""
+    lanes = tile.type.element.count
+    for number in range(tile.type.count):
+        start = builder.add(moved(builder, at, stride, number // 2), INT64(number % 2 * lanes))
+        _write_sum(builder, array, start, builder.extract_value(tile, number))
+
+
 @instruction(type_of(0), GIVEN, GIVEN, index, index, GIVEN, index)
 def panel_add(builder: Builder, tile: Tile, rows: Any, start: Any, stride: Any, panel: Any, at: Any) -> Tile:
     """tile[row] + rows[start + row * stride] * panel[at : at + two vectors] for every row."""
@@ -456,6 +479,79 @@ def panel_add(builder: Builder, tile: Tile, rows: Any, start: Any, stride: Any, 
         for each, value in enumerate(values):
             tile = _add_product(builder, tile, 2 * row + each, factor, value)
     return tile
+
+
+def _of_four(builder: Builder, fours: Value, numbers: Value) -> Value:
+    """Write the instructions that choose, in each lane, one of its group of four lanes by a number 0 to 3."""
+    floats = fours.type
+    if _HAS_PERMUTE:
+        kind = ir.FunctionType(floats, [floats, numbers.type])
+        name = (
+            f"llvm.x86.avx512.vpermilvar.ps.{32 * WIDE}" if WIDE == 16 else "llvm.x86.avx.vpermilvar.ps.256"
+        )
+        return builder.call(
+            cast(Any, cgutils).get_or_insert_function(builder.module, kind, name), [fours, numbers]
+        )
+    chosen, nothing = fours, ir.Constant(floats, ir.Undefined)
+    for number in range(4):
+        lanes = ir.Constant(numbers.type, [lane // 4 * 4 + number for lane in range(WIDE)])
+        here = builder.icmp_signed("==", numbers, ir.Constant(numbers.type, [number] * WIDE))
+        chosen = builder.select(here, builder.shuffle_vector(fours, nothing, lanes), chosen)
+    return chosen
+
+
+@instruction(types.void, GIVEN, index, index, index, GIVEN, index)
+def interleave(builder: Builder, array: Any, at: Any, right: Any, down: Any, found: Any, to: Any) -> None:
+    """found[to + 4 * i + q] = array[at + i + step of q] for q = 0..3: no step, `right`, `down`, both."""
+    kind = ir.VectorType(ir.FloatType(), WIDE)
+    below = builder.add(at, down)
+    starts = (at, builder.add(at, right), below, builder.add(below, right))
+    one, two, three, four = (read(builder, array, start, kind) for start in starts)
+
+    def mixed(first: Value, second: Value, width: int) -> list[Value]:
+        """Take groups of so many lanes from both in turn: the first half, then the second."""
+        order = [
+            lane + half
+            for group in range(0, WIDE, width)
+            for half in (0, WIDE)
+            for lane in range(group, group + width)
+        ]
+        halves = (order[:WIDE], order[WIDE:])
+        return [builder.shuffle_vector(first, second, ir.Constant(WIDE_WHOLES, lanes)) for lanes in halves]
+
+    pairs = zip(mixed(one, two, 1), mixed(three, four, 1), strict=True)
+    for number, value in enumerate(value for pair in pairs for value in mixed(*pair, 2)):
+        write(builder, found, builder.add(to, INT64(WIDE * number)), value)
+
+
+def window_adder(columns: int) -> Callable[..., Any]:
+    """Return the instruction ``(tile, fours, at, step, error, winners, won, right, down)``.
+
+    It is that of `patch_adder`, but each lane takes the patch at one of the four positions of a window: where
+    winners[won + lane] is 0, `right`, `down`, or both. ``fours[4 * n : 4 * n + 4]`` are the numbers n of the
+    four patches.
+    """
+
+    def written(
+        builder: Builder, tile: Tile, fours: Any, at: Any, step: Any, error: Vector, winners: Any, won: Any,
+        right: Any, down: Any,
+    ) -> Tile:  # fmt: skip
+        whole = ir.VectorType(INT32, WIDE)
+        winner = read(builder, winners, won, whole)
+        numbers = ir.Constant(whole, [0] * WIDE)
+        for number, place in enumerate((right, down, builder.add(right, down)), start=1):
+            here = builder.icmp_signed("==", winner, _spread(builder, builder.trunc(place, INT32), whole))
+            numbers = builder.select(here, ir.Constant(whole, [number] * WIDE), numbers)
+        repeated = ir.Constant(whole, [lane % 4 for lane in range(WIDE)])
+        for number in range(tile.type.count):
+            row = moved(builder, at, step, number // columns)
+            place = builder.mul(builder.add(row, INT64(number % columns)), INT64(4))
+            four = read(builder, fours, place, ir.VectorType(ir.FloatType(), 4))
+            spread = builder.shuffle_vector(four, ir.Constant(four.type, ir.Undefined), repeated)
+            tile = _add_product(builder, tile, number, _of_four(builder, spread, numbers), error)
+        return tile
+
+    return instruction(type_of(0), GIVEN, GIVEN, index, index, GIVEN, GIVEN, index, index, index)(written)
 
 
 def patch_adder(columns: int) -> Callable[..., Any]:

@@ -22,13 +22,16 @@ from slotwise.fastcnn.vectors import (
 )
 from slotwise.fastcnn.wide_kernels import (
     add_filters,
+    add_five_windows,
     add_fives,
+    add_nine_windows,
     add_nines,
     add_products,
     add_scaled,
+    gather_windows,
     multiply,
 )
-from slotwise.fastcnn.wide_maps import add_row, drop
+from slotwise.fastcnn.wide_maps import drop
 from slotwise.fastcnn.wide_norm import copy_errors, normalisation_backward, sum_backward
 from slotwise.fastcnn.wide_plan import (
     CONVOLUTION,
@@ -207,6 +210,15 @@ def first_backward(
 ) -> None:  # fmt: skip
     """Gradient of a convolution of the images with a pool; most of its few terms fit into registers."""
     add_bias(layer, target, errors, work.gradient[layer.bias_gradient :])
+    fives = layer.run_length == 5 and layer.kernel_height == 5
+    if layer.runs == 1 and (fives or (layer.run_length == 9 and layer.kernel_height == 3)):
+        gather_windows(layer, source, values, work.scratch)
+        gradient = work.gradient[layer.gradient_start :]
+        if fives:
+            add_five_windows(layer, source, target, work.scratch, winners, errors, gradient)
+        else:
+            add_nine_windows(layer, source, target, work.scratch, winners, errors, gradient)
+        return
     spread_errors(layer, source, target, winners, errors, work.errors[layer.pre_start :])
     dense, height, width = work.errors[layer.pre_start :], 2 * target.height, 2 * target.width
     add_dense(layer, source, height, width, work, values, dense, layer.pre_row, layer.row)
@@ -235,9 +247,12 @@ def spread_errors(
 def add_bias(layer: Any, target: Any, errors: Floats, gradient: Floats) -> None:
     """Add the errors of all positions to the gradient of the bias."""
     if layer.has_bias:
-        for y in range(target.height):
-            for x in range(target.width):
-                add_row(layer.row, errors[y * target.row + x * target.pixel :], gradient)
+        for channel in range(0, layer.row, WIDE):
+            total = wide_repeat(np.float32(0))
+            for y in range(target.height):
+                for x in range(target.width):
+                    total = add(total, wide_load(errors, y * target.row + x * target.pixel + channel))
+            store(gradient, channel, add(total, wide_load(gradient, channel)))
 
 
 @compiled

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from slotwise.fastcnn.vectors import (
     WIDE,
     Tile,
+    add_to_panel,
+    add_to_tile,
     address,
     compiled,
+    interleave,
     load_panel,
     load_tile,
     outer_add,
@@ -27,6 +30,7 @@ from slotwise.fastcnn.vectors import (
     store_tile,
     wide_broadcast,
     wide_load,
+    window_adder,
     zeros,
 )
 from slotwise.fastcnn.wide_plan import PANEL, POSITIONS
@@ -91,13 +95,13 @@ def add_products(
                 for first in range(0, layer.run_length, POSITIONS):
                     used = min(POSITIONS, layer.run_length - first)
                     if column + PANEL <= layer.row:
-                        _add_panel(
+                        add_panel(
                             height, width, rows, at + first, down, right, errors, error_start + column,
                             error_down, error_right, gradient[term:], scratch, used,
                         )  # fmt: skip
                         term += used * PANEL
                     else:
-                        _add_vector(
+                        add_vector(
                             height, width, rows, at + first, down, right, errors, error_start + column,
                             error_down, error_right, gradient[term:], scratch, used,
                         )  # fmt: skip
@@ -106,7 +110,7 @@ def add_products(
 
 
 @compiled
-def _add_panel(
+def add_panel(
     height: int, width: int, rows: Floats, start: int, down: int, right: int, errors: Floats,
     error_start: int, error_down: int, error_right: int, gradient: Floats, scratch: Floats, used: int,
 ) -> None:  # fmt: skip
@@ -118,13 +122,16 @@ def _add_panel(
             tile = panel_add(tile, rows, place, 1, errors, error)
             place += right
             error += error_right
+    if used == POSITIONS:
+        add_to_panel(gradient, 0, PANEL, tile)
+        return
     store_panel(scratch, 0, PANEL, tile)
     for number in range(used * PANEL):
         gradient[number] += scratch[number]
 
 
 @compiled
-def _add_vector(
+def add_vector(
     height: int, width: int, rows: Floats, start: int, down: int, right: int, errors: Floats,
     error_start: int, error_down: int, error_right: int, gradient: Floats, scratch: Floats, used: int,
 ) -> None:  # fmt: skip
@@ -136,6 +143,9 @@ def _add_vector(
             tile = outer_add(tile, rows, place, 1, wide_load(errors, error))
             place += right
             error += error_right
+    if used == POSITIONS:
+        add_to_tile(gradient, 0, WIDE, tile)
+        return
     store_tile(scratch, 0, WIDE, tile)
     for number in range(used * WIDE):
         gradient[number] += scratch[number]
@@ -170,6 +180,56 @@ def _make_patch_kernel(columns: int, rows: int) -> Any:
     return add_patches_of_images
 
 
+def _make_window_kernel(columns: int, rows: int) -> Any:
+    """Return the same for a convolution with a max-pool, from the errors of the windows."""
+    window_add, terms = window_adder(columns), zeros(columns * rows)
+
+    @compiled
+    def add_windows_of_images(
+        layer: Any, source: Any, target: Any, fours: Floats, winners: Places, errors: Floats, gradient: Floats
+    ) -> None:
+        right, down = layer.stride * source.pixel, layer.stride * source.row
+        # `fours` begin with the border.
+        start = source.start - source.first - layer.padding * (source.row + source.pixel)
+        for column in range(0, layer.row, WIDE):
+            panel = column // PANEL * PANEL
+            pitch = min(PANEL, layer.row - panel)
+            for kernel_row in range(0, layer.kernel_height, rows):
+                at = panel * layer.terms + column - panel + kernel_row * columns * pitch
+                tile = load_tile(gradient, at, pitch, terms())
+                for y in range(target.height):
+                    place = start + kernel_row * source.row + 2 * y * down
+                    error, won = y * target.row + column, y * target.width * layer.row + column
+                    for _ in range(target.width):
+                        tile = window_add(
+                            tile,
+                            fours,
+                            place,
+                            source.row,
+                            wide_load(errors, error),
+                            winners,
+                            won,
+                            right,
+                            down,
+                        )
+                        place += 2 * right
+                        error += target.pixel
+                        won += layer.row
+                store_tile(gradient, at, pitch, tile)
+
+    return add_windows_of_images
+
+
+@compiled
+def gather_windows(layer: Any, source: Any, inputs: Floats, fours: Floats) -> None:
+    """fours[4 * n : 4 * n + 4] = the number n of a map for the four positions of a window of a max-pool."""
+    right, down = layer.stride * source.pixel, layer.stride * source.row
+    for number in range(0, source.size, WIDE):
+        interleave(inputs, source.first + number, right, down, fours, 4 * number)
+
+
+add_five_windows = _make_window_kernel(5, 5 if WIDE == 16 else 1)
+add_nine_windows = _make_window_kernel(9, 3 if WIDE == 16 else 1)
 add_fives = _make_patch_kernel(5, 5 if WIDE == 16 else 1)  # 5 x 5, one channel
 add_nines = _make_patch_kernel(9, 3 if WIDE == 16 else 1)  # 3 x 3, three channels
 

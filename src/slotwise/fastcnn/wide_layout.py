@@ -17,6 +17,7 @@ from slotwise.fastcnn.wide_plan import (
     CHANNELS,
     CONVOLUTION,
     DENSE,
+    FEW,
     MAP,
     MAX_POOL,
     MEAN_POOL,
@@ -26,7 +27,9 @@ from slotwise.fastcnn.wide_plan import (
     PATCH,
     PATCHES,
     POSITIONS,
+    SQUARE,
     SUM,
+    TOGETHER,
     WidePlan,
 )
 
@@ -46,21 +49,21 @@ def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequen
     needed = 4 * (block + POSITIONS) * (layout.values + layout.dense_errors)
     if needed > MOST_MEMORY:
         raise ValueError(f"maps of {block} samples take {needed >> 20:,} MB, more than {MOST_MEMORY >> 20:,}")
-    gradients = layout.gradients
-    parameters = layout.place_dense_parameters()
+    convolutions = layout.gradients
+    layout.place_dense_parameters()
+    place_of, copies_of = _joined(layout.gradient_of), _joined(layout.copies_of)
     deviations = np.asarray(scale, np.float64)
     return WidePlan(
         block=block,
         maps=_records(MAP, layout.maps),
         operations=_records(OPERATION, layout.operations),
-        gradient_of=_joined(layout.gradient_of),
-        copies_of=_joined(layout.copies_of),
+        place_of=place_of,
+        copies_of=np.where(copies_of < 0, np.int32(-1), place_of[copies_of]),
         factor=(1.0 / (255.0 * deviations)).astype(np.float32),
         shift=(-np.asarray(offset, np.float64) / deviations).astype(np.float32),
         keep_scale=(1.0 / (1.0 - network.dropout_rates)).astype(np.float32),
-        parameters=parameters,
-        gradients=layout.gradients,
-        dense_gradient=gradients,
+        parameters=layout.gradients,
+        convolutions=convolutions,
         # An odd number of cache lines, so that the same place of many samples does not compete for one set.
         values=_odd_lines(layout.values),
         dense_errors=_odd_lines(layout.dense_errors),
@@ -72,6 +75,7 @@ def make_wide_plan(network: LayerNetwork, offset: Sequence[float], scale: Sequen
         patch_filters=layout.patch_filters,
         patch_numbers=layout.patch_numbers,
         patch_gradients=layout.patch_gradients,
+        together_errors=layout.together_errors,
     )
 
 
@@ -125,6 +129,7 @@ class _Layout:
         self.gradients = self.values = self.dense_errors = self.winners = self.errors = 0
         self.transposed = self._taken = self._dropped = self.patch_filters = self.patch_numbers = 0
         self.scratch, self.positions, self.patch_gradients = CHANNELS, 0, 0
+        self.together_errors = 0
         channels = network.input_shape[0]
         self._add_map(-1, network.input_shape, channels)  # images are only read number by number
 
@@ -258,8 +263,10 @@ class _Layout:
         operation["weight_start"] = self._copy(_panels(terms))
         operation["bias_start"] = self._copy(_padded(bias, 0, CHANNELS))
         self._add_patches(operation, source)
-        by_filter = layer.pooled and not operation["first"]
-        if not by_filter or operation["back_patches"]:
+        by_filter = layer.pooled and not operation["first"] and not operation.get("together")
+        if operation.get("together"):
+            operation["back_start"] = self._copy(_panels(filters.transpose(2, 3, 0, 1).reshape(-1, channels)))
+        elif not by_filter or operation["back_patches"]:
             self._turn(operation, filters)
         self.gradient_of.append((self._by_filter if by_filter else self._by_term)(operation, filters))
         operation["bias_gradient"] = self.gradients
@@ -271,12 +278,17 @@ class _Layout:
             windows = (map_height // 2) * (map_width // 2)
             self.winners += windows * row
             self.scratch = max(self.scratch, windows * row)  # the list of all errors
+            if operation["first"]:
+                self.scratch = max(self.scratch, 4 * source["size"])  # four positions of each window
             self.positions = max(self.positions, 4 * windows)
 
     def _add_patches(self, operation: dict[str, Any], source: dict[str, int]) -> None:
         """Compute a convolution in patches if that takes clearly fewer products, see `winograd`."""
         channels, row, taps = source["channels"], operation["row"], operation["kernel_height"]
         operation |= {"pixel": source["pixel"], "patches": 0, "back_patches": 0}
+        if self._is_together(operation, source):
+            self._add_together(operation, source)
+            return
         square = operation["kernel_width"] == taps and taps in (3, 5)
         if operation["first"] or operation["stride"] > 1 or not square or channels % CHANNELS:
             return
@@ -300,6 +312,34 @@ class _Layout:
         # A tile reads and writes a few patches after the last.
         self.patch_numbers = max(self.patch_numbers, PATCH**2 * max(numbers) + POSITIONS * max(channels, row))
         self.scratch = max(self.scratch, height * (operation["map_width"] + WIDE) * row * (patches > 0))
+
+    def _is_together(self, operation: dict[str, int], source: dict[str, int]) -> bool:
+        """Whether the samples of a convolution are computed together, see `wide_together`."""
+        layers, number = self.network.layers, operation["target"] - 1
+        chain = all(layer.sources == (before - 1,) for before, layer in enumerate(layers))
+        last = chain and isinstance(layers[number + 1], Dense)
+        fives = operation["kernel_height"] == operation["kernel_width"] == 5 and operation["stride"] == 1
+        whole = operation["row"] == operation["outputs"] and operation["row"] % 32 == 0
+        fits = 2 * (operation["map_height"] // 2) % 4 == 0 and 2 * (operation["map_width"] // 2) % 4 == 0
+        padded = source["channels"] != source["pixel"] or operation["first"]
+        return bool(last and fives and whole and fits and operation["pooled"] and not padded)
+
+    def _add_together(self, operation: dict[str, int], source: dict[str, int]) -> None:
+        """Place what `wide_together` needs."""
+        channels, row = source["channels"], operation["row"]
+        operation |= {"together": 1, "patches": operation["map_height"] // 4 * (operation["map_width"] // 4)}
+        operation["patch_step"] = step = _odd_lines(channels * row)
+        operation["patch_start"] = self.patch_filters
+        operation["back_patch_start"] = self.patch_filters + SQUARE**2 * step
+        self.patch_filters += 2 * SQUARE**2 * step
+        numbers = [_odd_lines(TOGETHER * channels), _odd_lines(TOGETHER * row)]
+        operation["input_step"], operation["sum_step"] = numbers
+        self.patch_numbers = max(
+            self.patch_numbers, SQUARE**2 * max(numbers) + POSITIONS * max(channels, row)
+        )
+        operation["patch_gradient"] = self.patch_gradients
+        self.patch_gradients += SQUARE**2 * step
+        self.together_errors = FEW * source["size"]
 
     def _copy(self, numbers: Indices) -> int:
         """Append numbers of parameters to the copies; return their start."""
@@ -360,16 +400,12 @@ class _Layout:
         if layer.bias:
             self._take((layer.units,))
         if not operation["first"]:
-            self.transposed = max(self.transposed, terms * operation["row"])
+            self.transposed = max(self.transposed, BLOCK * (terms + POSITIONS + operation["row"]))
 
-    def place_dense_parameters(self) -> int:
-        """Place the parameters of the dense layers after all others; return the number of parameters."""
-        dense = [operation for operation in self.operations if operation["kind"] == DENSE]
-        placed = dense[0]["model_start"]
-        for operation in dense:
-            size = operation["terms"] * operation["row"]
-            operation |= {"weight_start": placed, "bias_start": placed + size}
-            operation |= {"gradient_start": self.gradients, "bias_gradient": self.gradients + size}
-            placed += size + operation["row"]
-            self.gradients += size + operation["row"]
-        return int(placed)
+    def place_dense_parameters(self) -> None:
+        """Place the parameters of the dense layers after all others."""
+        for operation in self.operations:
+            if operation["kind"] == DENSE:
+                bias = self.gradients + operation["terms"] * operation["row"]
+                operation |= {"weight_start": self.gradients, "bias_start": bias}
+                self.gradients = bias + operation["row"]

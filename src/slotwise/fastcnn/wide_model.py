@@ -19,6 +19,7 @@ from slotwise.fastcnn.vectors import (
     transpose,
 )
 from slotwise.fastcnn.wide_plan import DENSE, PANEL, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_together import transform_together
 from slotwise.fastcnn.winograd import transform_copies
 
 Floats = NDArray[np.float32]
@@ -27,8 +28,8 @@ Floats = NDArray[np.float32]
 @inlined
 def read_model(plan: WidePlan, work: WideWorkspace, model: Floats) -> None:
     """Bring a model into the order of the parameters."""
-    copied = plan.gradient_of.size
-    work.parameters[:copied] = model[:copied]
+    for number in range(plan.place_of.size):
+        work.parameters[np.uintp(plan.place_of[number])] = model[number]
     for layer in plan.operations:
         if layer.kind == DENSE:
             to_panels(layer, plan.maps[layer.source], model, work.parameters[layer.weight_start :])
@@ -40,17 +41,15 @@ def read_model(plan: WidePlan, work: WideWorkspace, model: Floats) -> None:
 @inlined
 def write_model(plan: WidePlan, work: WideWorkspace, gradient: bool, model: Floats) -> None:
     """Bring the parameters, or their gradient, into the order of the model."""
-    for number in range(plan.gradient_of.size):
-        model[number] = work.gradient[plan.gradient_of[number]] if gradient else work.parameters[number]
+    values = work.gradient if gradient else work.parameters
+    for number in range(plan.place_of.size):
+        model[number] = values[np.uintp(plan.place_of[number])]
     for layer in plan.operations:
         if layer.kind == DENSE:
-            weights, bias = work.parameters[layer.weight_start :], work.parameters[layer.bias_start :]
-            if gradient:
-                weights, bias = work.gradient[layer.gradient_start :], work.gradient[layer.bias_gradient :]
-            from_panels(layer, plan.maps[layer.source], weights, model)
+            from_panels(layer, plan.maps[layer.source], values[layer.weight_start :], model)
             start = layer.model_start + layer.outputs * plan.maps[layer.source].inputs
             for number in range(layer.outputs * layer.has_bias):
-                model[start + number] = bias[number]
+                model[start + number] = values[layer.bias_start + number]
 
 
 @compiled
@@ -130,6 +129,9 @@ def copy_filters(plan: WidePlan, work: WideWorkspace) -> None:
         source = plan.copies_of[number]
         work.copies[number] = work.parameters[np.uintp(source)] if source >= 0 else np.float32(0)
     transform_copies(plan, work)
+    for layer in plan.operations:
+        if layer.together:
+            transform_together(work, layer)
 
 
 @compiled
@@ -138,25 +140,5 @@ def update(plan: WidePlan, work: WideWorkspace, direct: bool) -> None:
 
     `direct`: that of dense layers has been added.
     """
-    copied = plan.gradient_of.size
-    for number in range(copied):
-        work.parameters[number] += work.gradient[np.uintp(plan.gradient_of[number])]
-    if not direct:
-        for number in range(plan.parameters - copied):
-            work.parameters[copied + number] += work.gradient[plan.dense_gradient + number]
-
-
-@compiled
-def transpose_panels(layer: Any, weights: Floats, transposed: Floats) -> None:
-    """Copy the weights of a dense layer to panels of its inputs."""
-    zero = repeat(np.float32(0))
-    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-    for first in range(0, layer.row, PANEL):
-        width = min(PANEL, layer.row - first)
-        for panel in range(0, layer.terms, PANEL):
-            other = min(PANEL, layer.terms - panel)
-            for output in range(0, width, LANES):
-                for number in range(0, other, LANES):
-                    at = first * layer.terms + (panel + number) * width + output
-                    tile = transpose(load_tile(weights, at, width, eight))
-                    store_tile(transposed, panel * layer.row + (first + output) * other + number, other, tile)
+    for number in range(plan.convolutions if direct else plan.parameters):
+        work.parameters[number] += work.gradient[number]

@@ -13,17 +13,21 @@ from numpy.typing import NDArray
 
 from slotwise.fastcnn.dense_passes import output_errors
 from slotwise.fastcnn.vectors import SOURCES, compiled, entry
-from slotwise.fastcnn.wide_backward import spatial_backward, through_dropout_and_relu
-from slotwise.fastcnn.wide_kernels import add_products, multiply
+from slotwise.fastcnn.wide_backward import add_bias, spatial_backward, through_dropout_and_relu
+from slotwise.fastcnn.wide_dense import dense_backward, dense_forward
 from slotwise.fastcnn.wide_maps import (
-    add_row,
     drop,
     read_image,
-    rectify,
     spatial_forward,
 )
-from slotwise.fastcnn.wide_model import copy_filters, read_model, transpose_panels, update, write_model
-from slotwise.fastcnn.wide_plan import DENSE, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_model import copy_filters, read_model, update, write_model
+from slotwise.fastcnn.wide_plan import DENSE, FEW, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_together import (
+    add_errors_together,
+    convolve_together,
+    finish_together,
+    take_errors,
+)
 from slotwise.fastcnn.winograd import finish_gradient
 
 Floats = NDArray[np.float32]
@@ -50,7 +54,7 @@ def descend(
         # With all samples in one block the gradient of a dense layer is added to its weights at once.
         direct = samples <= plan.block and not only_gradient
         weight = 1.0 / samples if only_gradient else -rate / samples
-        work.gradient[: plan.dense_gradient if direct else plan.gradients] = 0
+        work.gradient[: plan.convolutions if direct else plan.parameters] = 0
         work.patch_gradients[:] = 0
         copy_filters(plan, work)
         loss = 0.0
@@ -60,6 +64,7 @@ def descend(
             own = kept[step, start:end]
             loss += add_gradient(plan, work, images, chosen, labels, own, weight, direct)
         finish_gradient(plan, work)
+        finish_together(plan, work)
         if not only_gradient:
             update(plan, work, direct)
     write_model(plan, work, only_gradient, result)
@@ -117,62 +122,70 @@ def add_gradient(
         first_dense += 1
     for number in range(len(plan.operations) - 1, first_dense - 1, -1):
         dense_backward(plan, work, plan.operations[number], chosen.size, kept, direct)
-    for sample in range(chosen.size):
-        for number in range(first_dense - 1, -1, -1):
-            spatial_backward(plan, work, plan.operations[number], sample, kept[sample])
+    few = samples_at_once(plan)
+    for first in range(0, chosen.size, few):
+        last = min(first + few, chosen.size)
+        if first_dense > 0 and plan.operations[first_dense - 1].together:
+            together_backward(plan, work, plan.operations[first_dense - 1], first, last, kept)
+        for sample in range(first, last):
+            for number in range(first_dense - 1, -1, -1):
+                layer = plan.operations[number]
+                if layer.together:
+                    take_errors(plan.maps[layer.source], work, sample - first)
+                else:
+                    spatial_backward(plan, work, layer, sample, kept[sample])
     return loss
+
+
+@compiled
+def together_backward(
+    plan: WidePlan, work: WideWorkspace, layer: Any, first: int, last: int, kept: Kept
+) -> None:
+    """Gradient of a convolution for some samples, and errors of its inputs."""
+    target = plan.maps[layer.target]
+    for sample in range(first, last):
+        errors = work.dense_errors[sample * plan.dense_errors + target.error_start :]
+        values = work.values[sample * plan.values :]
+        through_dropout_and_relu(plan, layer, target, kept[sample], values, errors)
+        add_bias(layer, target, errors, work.gradient[layer.bias_gradient :])
+    add_errors_together(plan, work, layer, first, last)
+
+
+@compiled
+def samples_at_once(plan: WidePlan) -> Any:
+    """Return how many samples go through a layer before the next layer begins."""
+    for layer in plan.operations:
+        if layer.together:
+            return FEW
+    return 1
 
 
 @compiled
 def forward_pass(plan: WidePlan, work: WideWorkspace, images: Images, chosen: Numbers, kept: Kept) -> None:
     """Fill the maps of up to 64 images."""
-    for sample in range(chosen.size):
-        values = work.values[sample * plan.values :]
-        winners = work.winners[sample * plan.winners :]
-        read_image(plan, images[chosen[sample]], values)
+    few = samples_at_once(plan)
+    for first in range(0, chosen.size, few):
+        last = min(first + few, chosen.size)
+        for sample in range(first, last):
+            read_image(plan, images[chosen[sample]], work.values[sample * plan.values :])
         for layer in plan.operations:
             if layer.kind != DENSE:
-                spatial_forward(plan, work, layer, kept[sample], values, winners)
+                map_forward(plan, work, layer, first, last, kept)
     for layer in plan.operations:
         if layer.kind == DENSE:
-            source, target = plan.maps[layer.source], plan.maps[layer.target]
-            weights, bias = work.parameters[layer.weight_start :], work.parameters[layer.bias_start :]
-            multiply(
-                1, 0, 1, 0, layer.terms, chosen.size, work.values, source.first, plan.values, weights,
-                bias, layer.row, work.values[target.first :], plan.values,
-            )  # fmt: skip
-            for sample in range(chosen.size):
-                values = work.values[sample * plan.values + target.start :]
-                if layer.rectify:
-                    rectify(layer.row, values)
-                if layer.drop_start >= 0 and kept.shape[1] > 0:
-                    drop(plan, layer, target, kept[sample], values)
+            dense_forward(plan, work, layer, chosen.size, kept)
 
 
 @compiled
-def dense_backward(
-    plan: WidePlan, work: WideWorkspace, layer: Any, samples: int, kept: Kept, direct: bool
-) -> None:
-    """Gradient of a dense layer, and errors of its inputs unless they are the images."""
-    source, target = plan.maps[layer.source], plan.maps[layer.target]
-    for sample in range(samples):
-        errors = work.dense_errors[sample * plan.dense_errors + target.error_start :]
-        through_dropout_and_relu(
-            plan, layer, target, kept[sample], work.values[sample * plan.values :], errors
-        )
-    if not layer.first:
-        transpose_panels(layer, work.parameters[layer.weight_start :], work.transposed)
-        multiply(
-            1, 0, 1, 0, layer.row, samples, work.dense_errors, target.error_start, plan.dense_errors,
-            work.transposed, work.zeros, layer.terms, work.dense_errors[source.error_start :],
-            plan.dense_errors,
-        )  # fmt: skip
-    weights = work.parameters[layer.weight_start :] if direct else work.gradient[layer.gradient_start :]
-    add_products(
-        layer, 0, 1, samples, work.values, source.first, 0, plan.values, work.dense_errors,
-        target.error_start, 0, plan.dense_errors, weights, work.scratch,
-    )  # fmt: skip
-    if layer.has_bias:
-        bias = work.parameters[layer.bias_start :] if direct else work.gradient[layer.bias_gradient :]
-        for sample in range(samples):
-            add_row(layer.row, work.dense_errors[sample * plan.dense_errors + target.error_start :], bias)
+def map_forward(plan: WidePlan, work: WideWorkspace, layer: Any, first: int, last: int, kept: Kept) -> None:
+    """Fill the output of a layer of maps for some samples."""
+    if layer.together:
+        convolve_together(plan, work, layer, first, last)
+    for sample in range(first, last):
+        values = work.values[sample * plan.values :]
+        if not layer.together:
+            winners = work.winners[sample * plan.winners :]
+            spatial_forward(plan, work, layer, kept[sample], values, winners)
+        elif layer.drop_start >= 0 and kept.shape[1] > 0:
+            target = plan.maps[layer.target]
+            drop(plan, layer, target, kept[sample], values[target.start :])

@@ -7,8 +7,8 @@ one row of memory. Dense layers have maps of one pixel.
 Matrices that are multiplied with lie in *panels*: [panel of outputs, term, output of the panel], so that a
 product reads them in order.
 
-Parameters of convolutions come first and keep the order of the model. The forward pass reads a copy of the
-filters in panels, and the backward pass another, of which the kind depends on the layer:
+Parameters of convolutions come first, in the order in which their gradient is computed. The forward pass
+reads a copy of the filters in panels, and the backward pass another, of which the kind depends on the layer:
 
 - without a pool, or in patches: panels of the filters turned around, because the errors of the inputs are a
   convolution of the errors of the outputs; with a stride s, s x s convolutions, each with every s-th row and
@@ -38,6 +38,9 @@ PANEL = 2 * WIDE  # outputs of a panel; the last one may have half of them
 POSITIONS = 8 if WIDE == 16 else 6  # rows of a matrix product that are computed together
 PATCH = 6  # rows and columns of inputs of a patch
 PATCHES = 16  # patches that are multiplied together
+SQUARE = 8  # rows and columns of inputs of a patch of several samples, see `wide_together`
+TOGETHER = 16  # such patches that are multiplied together
+FEW = 8  # samples that go through the convolutions together
 CONVOLUTION, MEAN_POOL, MAX_POOL, NORMALISATION, SUM, DENSE = range(6)
 
 MAP = (
@@ -62,7 +65,7 @@ OPERATION = (
     "winner_start", "pre_start", "pre_row", "filter_row", "filter_size", "tile", "pixel",
     "patches", "patch_start", "back_patches", "back_patch_start", "patch_step", "input_step", "sum_step",
     "error_target", "adds", "other", "adds_other", "groups", "affine", "moments", "epsilon",
-    "in_patches", "patch_gradient",
+    "in_patches", "patch_gradient", "together",
 )  # fmt: skip
 
 
@@ -72,14 +75,13 @@ class WidePlan(NamedTuple):
     block: int  # samples that go through the network together
     maps: NDArray[np.void]
     operations: NDArray[np.void]
-    gradient_of: NDArray[np.int32]  # where the gradient of each parameter of a convolution is
-    copies_of: NDArray[np.int32]  # parameter of each number in the copies of filters, -1 for zero
+    place_of: NDArray[np.int32]  # where each parameter of a convolution, and its gradient, is
+    copies_of: NDArray[np.int32]  # place of the parameter of each number in the copies, -1 for zero
     factor: NDArray[np.float32]  # a pixel x of channel c becomes factor[c] * x + shift[c]
     shift: NDArray[np.float32]
     keep_scale: NDArray[np.float32]  # factor of what dropout keeps, for each value that it may drop
-    parameters: int  # numbers of all parameters; those of the convolutions come first
-    gradients: int  # numbers of the gradient
-    dense_gradient: int  # where that of the dense layers begins, in the order of their parameters
+    parameters: int  # numbers of all parameters, and of the gradient
+    convolutions: int  # of those of the convolutions, which come first
     values: int  # numbers of all maps of a sample
     dense_errors: int  # numbers of the maps that are read or written by dense layers
     winners: int
@@ -90,6 +92,7 @@ class WidePlan(NamedTuple):
     patch_filters: int
     patch_numbers: int  # of the inputs of some patches, and of their sums
     patch_gradients: int  # of the filters of convolutions whose gradient is computed in patches
+    together_errors: int
 
 
 class WideWorkspace(NamedTuple):
@@ -104,11 +107,12 @@ class WideWorkspace(NamedTuple):
     list_starts: NDArray[np.int32]  # of each position in the lists, and where the position is
     list_places: NDArray[np.int32]
     copies: NDArray[np.float32]
-    transposed: NDArray[np.float32]  # weights of one dense layer, for the errors of its inputs
+    transposed: NDArray[np.float32]  # errors of a dense layer and of its inputs, [number, sample]
     patch_filters: NDArray[np.float32]  # [layer, point, panels]
     patch_inputs: NDArray[np.float32]  # [point, patch, channel]
     patch_sums: NDArray[np.float32]
     patch_gradients: NDArray[np.float32]  # like `patch_filters`
+    together_errors: NDArray[np.float32]  # [sample, map]: of the inputs of a convolution
     zeros: NDArray[np.float32]
     parameters: NDArray[np.float32]
     gradient: NDArray[np.float32]
@@ -132,7 +136,8 @@ def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
         patch_inputs=aligned(plan.patch_numbers + slack, np.float32),
         patch_sums=aligned(plan.patch_numbers + slack, np.float32),
         patch_gradients=aligned(plan.patch_gradients + slack, np.float32),
+        together_errors=aligned(plan.together_errors + slack, np.float32),
         zeros=aligned(max(plan.transposed, int(max(plan.maps["pixel"]))) + slack, np.float32),
         parameters=aligned(plan.parameters + slack, np.float32),
-        gradient=aligned(plan.gradients + slack, np.float32),
+        gradient=aligned(plan.parameters + slack, np.float32),
     )

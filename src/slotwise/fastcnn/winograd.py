@@ -45,64 +45,103 @@ from slotwise.fastcnn.wide_plan import CHANNELS, PANEL, PATCH, PATCHES, WidePlan
 Floats = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 
-POINTS = (0.0, 1.0, -1.0, 2.0, -2.0)
+POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)
 ADDS_TO_ALL = PATCH + 1
 """Which of the 36 products is added to every output: that of the point 1 in both directions."""
 
 
-def matrices(taps: int) -> tuple[Matrix, Matrix, Matrix]:
-    """Return B, G and A for filters with so many rows."""
-    outputs = PATCH + 1 - taps
-    of_inputs, of_filters = np.zeros((PATCH, PATCH)), np.zeros((PATCH, taps))
-    of_outputs = np.zeros((outputs, PATCH))
-    for number, point in enumerate(POINTS):
-        others = [other for other in POINTS if other != point]
+def matrices(taps: int, patch: int = PATCH) -> tuple[Matrix, Matrix, Matrix]:
+    """Return B, G and A for filters with so many rows, and patches."""
+    points, outputs = POINTS[: patch - 1], patch + 1 - taps
+    of_inputs, of_filters = np.zeros((patch, patch)), np.zeros((patch, taps))
+    of_outputs = np.zeros((outputs, patch))
+    for number, point in enumerate(points):
+        others = [other for other in points if other != point]
         of_inputs[number, :-1] = np.poly(others)[::-1]
         of_filters[number] = point ** np.arange(taps) / np.prod([point - other for other in others])
         of_outputs[:, number] = point ** np.arange(outputs)
-    of_inputs[-1] = np.poly(POINTS)[::-1]
+    of_inputs[-1] = np.poly(points)[::-1]
     of_filters[-1, -1] = of_outputs[-1, -1] = 1
     return of_inputs, of_filters, of_outputs
 
 
-def _combined(builder: Builder, matrix: Matrix, vectors: list[Value]) -> list[Value]:
-    """Write the instructions of a matrix times a column of vectors."""
-    sums = []
-    for row in matrix:
-        total = None
-        for factor, value in zip(row, vectors, strict=True):
-            constant = ir.Constant(value.type, [float(np.float32(factor))] * WIDE)
-            if factor == 0:
-                continue
-            if total is None:
-                total = value if factor == 1 else builder.fmul(value, constant)
-            else:
-                total = fused(builder, value, constant, total)
-        sums.append(total)
-    return sums
+def combined(builder: Builder, matrix: Matrix, vectors: list[Value]) -> list[Value]:
+    """Write the instructions of a matrix times a column of vectors.
+
+    Points come in pairs of p and -p, whose rows, or columns, differ in signs only: they share sums.
+    """
+    columns: list[tuple[Value, Matrix]] = []
+    paired = {number for pair in _pairs(matrix.T) for number in pair}
+    for one, other in _pairs(matrix.T):
+        same = np.where(matrix[:, one] == matrix[:, other], matrix[:, one], 0)
+        columns.append((builder.fadd(vectors[one], vectors[other]), same))
+        columns.append((builder.fsub(vectors[one], vectors[other]), matrix[:, one] - same))
+    columns += [(vector, matrix[:, n]) for n, vector in enumerate(vectors) if n not in paired]
+    factors, values = np.stack([factor for _, factor in columns], 1), [value for value, _ in columns]
+    sums: dict[int, Value] = {}
+    for one, other in _pairs(factors):
+        same = np.where(factors[one] == factors[other], factors[one], 0)
+        even, odd = (_sum(builder, part, values) for part in (same, factors[one] - same))
+        sums[one], sums[other] = builder.fadd(even, odd), builder.fsub(even, odd)
+    return [sums[n] if n in sums else _sum(builder, row, values) for n, row in enumerate(factors)]
 
 
-def both_sides(matrix: Matrix) -> Callable[..., Any]:
+def _pairs(rows: Matrix) -> list[tuple[int, int]]:
+    """Return pairs of rows of which some numbers are equal, and the others opposite."""
+    found = []
+    for one, first in enumerate(rows):
+        for other in range(one + 1, len(rows)):
+            second = rows[other]
+            mixed = np.any((first == second) & (first != 0)) and np.any(first != second)
+            if mixed and np.array_equal(abs(first), abs(second)):
+                found.append((one, other))
+    return found
+
+
+def _sum(builder: Builder, factors: Matrix, vectors: list[Value]) -> Value:
+    """Write the instructions of a sum of multiples of vectors."""
+    total = None
+    for factor, value in zip(factors, vectors, strict=True):
+        constant = ir.Constant(value.type, [float(np.float32(factor))] * WIDE)
+        if factor == 0:
+            continue
+        if total is None:
+            total = value if factor == 1 else builder.fmul(value, constant)
+        else:
+            total = fused(builder, value, constant, total)
+    return total
+
+
+def transformed(builder: Builder, matrix: Matrix, columns: list[list[Value]]) -> list[list[Value]]:
+    """Write the instructions of M X M^T, by rows, of a square X given by columns."""
+    half = [combined(builder, matrix, column) for column in columns]
+    return [combined(builder, matrix, [column[row] for column in half]) for row in range(len(matrix))]
+
+
+def both_sides(matrix: Matrix, *, adds: bool = False) -> Callable[..., Any]:
     """Return the instruction ``(array, at, down, right, found, to, below, beside)``: M X M^T.
 
-    X is a square of vectors in `array`, the result one in `found`; the others are the steps in them.
+    X is a square of vectors in `array`, the result one in `found`; the others are the steps in them. The
+    result is added to what is there, if `adds`.
     """
-    rows, columns = range(matrix.shape[0]), range(matrix.shape[1])
+    columns = range(matrix.shape[1])
 
     def written(
         builder: Builder, array: Any, at: Any, down: Any, right: Any, found: Any, to: Any, below: Any,
         beside: Any,
     ) -> None:  # fmt: skip
         kind = ir.VectorType(ir.FloatType(), WIDE)
-        half = []
-        for column in columns:
-            start = moved(builder, at, right, column)
-            square = [read(builder, array, moved(builder, start, down, row), kind) for row in columns]
-            half.append(_combined(builder, matrix, square))
-        for row in rows:
+        starts = [moved(builder, at, right, column) for column in columns]
+        square = [
+            [read(builder, array, moved(builder, start, down, row), kind) for row in columns]
+            for start in starts
+        ]
+        for row, values in enumerate(transformed(builder, matrix, square)):
             start = moved(builder, to, below, row)
-            for column, value in enumerate(_combined(builder, matrix, [each[row] for each in half])):
-                write(builder, found, moved(builder, start, beside, column), value)
+            for column, value in enumerate(values):
+                place = moved(builder, start, beside, column)
+                total = builder.fadd(read(builder, found, place, kind), value) if adds else value
+                write(builder, found, place, total)
 
     return instruction(types.void, GIVEN, *[index] * 3, GIVEN, *[index] * 3)(written)
 
@@ -137,6 +176,8 @@ def transform_filters(
 def transform_copies(plan: WidePlan, work: WideWorkspace) -> None:
     """Transform the copies of the filters that `convolve_patches` uses."""
     for layer in plan.operations:
+        if layer.together:
+            continue
         taps, channels = layer.kernel_height, layer.pixel
         if layer.patches > 0:
             copies, found = work.copies[layer.weight_start :], work.patch_filters[layer.patch_start :]
