@@ -63,7 +63,7 @@ def imported(folder: Path, splits: dict[str, Any], how: str = "parquet", **optio
     else:
         for name, table in splits.items():
             table.to_parquet(str(folder / f"{name}.parquet"))
-    return hugging_face.import_hub_data(HubData(name="me/set", **options), folder)
+    return HubData(name="me/set", **options).import_from(folder)
 
 
 @pytest.mark.parametrize("how", ["parquet", "disk"])
@@ -136,7 +136,7 @@ def test_the_name_and_its_options_are_a_table_and_back() -> None:
     [
         ({"data": "hf:../x"}, r"data = hf:\.\./x: must be hf: and a name on the Hub"),
         ({"data": "mnist", "label_column": "y"}, "label_column = y: must be omitted with data mnist"),
-        ({"data": "imagenet"}, "data = imagenet: must be mnist.*or hf:NAME"),
+        ({"data": "imagenet"}, "data = imagenet: must be mnist.*hf:NAME or torchvision:NAME"),
         ({"data": "hf:a", "partition": "natural"}, "partition = natural.*owner_column"),
     ],
 )
@@ -184,4 +184,4 @@ def test_a_name_that_the_hub_does_not_have_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(hugging_face, "_check_reachable", lambda _: None)
     monkeypatch.setattr(datasets, "load_dataset", missing)
     with pytest.raises(DataError, match="me/none cannot be read: Dataset 'me/none' doesn't exist on the Hub"):
-        hugging_face.fetch_hub_data(HubData(name="me/none"))
+        HubData(name="me/none").fetch()

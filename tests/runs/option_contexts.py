@@ -53,6 +53,7 @@ FLOWER = {
 }
 PER_CLASS = {"samples_per_device": None, "partition": "dirichlet-per-class"}
 HUB = {"data": "hf:me/set"}  # its options decide which file of the cache is read
+TORCHVISION = {"data": "torchvision:EMNIST"}
 SLOW = ("backend",)  # it imports PyTorch
 
 CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
@@ -253,6 +254,7 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "owner_column": (HUB, "writer"),
     "test_split": (HUB, "validation"),
     "image_size": (HUB, 28),
+    "torchvision_split": (TORCHVISION, "letters"),
     "partition": ({}, "iid"),
     "partition_options": ({"samples_per_device": None, "partition": "own_parts:split"}, {"first": 7}),
     "samples_per_device": ({}, 9),

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from option_contexts import CONTEXTS, FOUND, HUB, ROOT, SLOW, Outcome, options_in, write_files
+from option_contexts import CONTEXTS, FOUND, HUB, ROOT, SLOW, TORCHVISION, Outcome, options_in, write_files
 
 from slotwise.base.errors import InputError, UserError
 from slotwise.cli import main
@@ -51,7 +51,7 @@ def test_an_option_changes_timeline_costs_or_history(option: str) -> None:
         with pytest.raises(UserError):
             RunConfig.from_options(options_in(context, **{option: "x"}))
         return
-    if context is HUB:
+    if context in (HUB, TORCHVISION):
         first, second = (options_in(context, **more) for more in ({}, {option: value}))
         paths = [RunConfig.from_options(options).dataset.data.path for options in (first, second)]
         assert paths[0] != paths[1]

@@ -151,9 +151,10 @@ def nearest_names(name: str, known: Iterable[str], texts: Mapping[str, str] | No
     """Return the end of a message about an unknown name: what may have been meant, at most three names.
 
     Names of which it is the initials; else those that are similar or contain it; else those that have it as a
-    word in their text. Dashes at the beginning, as those of flags, are not compared.
+    word in their text. Dashes at the beginning, as those of flags, are not compared, and capital letters are
+    as small ones.
     """
-    name, names = name.lstrip("-"), {one.lstrip("-"): one for one in known}
+    name, names = name.lstrip("-").lower(), {one.lstrip("-").lower(): one for one in known}
     close = difflib.get_close_matches(name, names, MOST_SUGGESTED)
     if not close and len(name) >= SHORTEST_PART:
         close = [one for one in names if name in one][:MOST_SUGGESTED]

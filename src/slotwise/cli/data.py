@@ -15,7 +15,7 @@ from slotwise.data import (
     TITLES,
     Dataset,
     FetchedName,
-    HubData,
+    NamedData,
     PartitionedData,
     dataset_path,
     fetch_dataset,
@@ -36,10 +36,11 @@ HELP = (
 )
 data = App(name="data", help=HELP)
 
-NAME = Parameter(help="The data set: its short name, or hf:NAME.")
+NAME = Parameter(help="The data set: its short name, hf:NAME or torchvision:NAME.")
 FILES = Parameter(help="Folder with the published files; for CIFAR and EMNIST also the archive.")
 PICTURE = output("File for the picture: .png, .svg or .pdf.")
-HUB = tuple(flag for flag in run_flags("dataset") if flag.name in declared(HubData))
+NAMED = {name for kind in DATA.families.values() for name in declared(kind)}
+READ = tuple(flag for flag in run_flags("dataset") if flag.name in NAMED)
 SHOWN = (
     *run_flags("channel", only=("devices",)),
     *run_flags("dataset"),
@@ -47,32 +48,31 @@ SHOWN = (
 )
 
 
-@command(*HUB)
+@command(*READ)
 def fetch(options: dict[str, Any], name: Annotated[str, NAME], /, *, quiet: Quiet = False) -> None:
-    """Download a data set. Those of the Hugging Face Hub need `pip install 'slotwise[datasets]'`."""
-    chosen = _chosen(name, options)
-    if isinstance(chosen, HubData):
-        from slotwise.data.hugging_face import fetch_hub_data  # noqa: PLC0415 - brings slow imports
+    """Download a data set.
 
-        _report(fetch_hub_data(chosen, progress=not quiet), chosen.path)
+    Those of the Hugging Face Hub need `pip install 'slotwise[datasets]'`, those of torchvision torchvision.
+    """
+    chosen = _chosen(name, options)
+    if isinstance(chosen, NamedData):
+        _report(chosen.fetch(progress=not quiet), chosen.path)
     else:
         _report(fetch_dataset(chosen, progress=not quiet), dataset_path(chosen))
 
 
-@command(*HUB)
+@command(*READ)
 def import_(options: dict[str, Any], name: Annotated[str, NAME], path: Annotated[Path, FILES], /) -> None:
     """Import a data set from files on this machine."""
     chosen = _chosen(name, options)
-    if isinstance(chosen, HubData):
-        from slotwise.data.hugging_face import import_hub_data  # noqa: PLC0415 - brings slow imports
-
-        _report(import_hub_data(chosen, path), chosen.path)
+    if isinstance(chosen, NamedData):
+        _report(chosen.import_from(path), chosen.path)
     else:
         _report(import_dataset(chosen, path), dataset_path(chosen))
 
 
 def _chosen(name: str, options: dict[str, Any]) -> Any:
-    """Return the data set that a name and the options of a set of the Hub mean."""
+    """Return the data set that a name and the options of a set by name mean."""
     chosen = choose(DATA, {DATA.option: name, **options})
     if chosen == "mnist":
         raise InputError("data", name, "another data set: MNIST comes with slotwise")

@@ -28,6 +28,7 @@ from slotwise.data.label_divisions import k_labels as k_labels
 from slotwise.data.label_divisions import one_label as one_label
 from slotwise.data.label_divisions import pathological as pathological
 from slotwise.data.label_divisions import shards as shards
+from slotwise.data.named_data import NamedData as NamedData
 from slotwise.data.npz_folder import load_npz_folder as load_npz_folder
 from slotwise.data.partitions import PARTITIONS as PARTITIONS
 from slotwise.data.partitions import Dirichlet as Dirichlet
@@ -46,3 +47,4 @@ from slotwise.data.sizes import LognormalSizes as LognormalSizes
 from slotwise.data.sizes import PowerLawSizes as PowerLawSizes
 from slotwise.data.sizes import SkewedSizes as SkewedSizes
 from slotwise.data.sizes import skewed_sizes as skewed_sizes
+from slotwise.data.torchvision_data import TorchvisionData as TorchvisionData

@@ -16,6 +16,7 @@ from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notic
 from slotwise.data.facts import FACTS, DataFacts, DataName
 from slotwise.data.given_partitions import as_partition, is_partitioner, rows_of
 from slotwise.data.hub_data import HubData
+from slotwise.data.named_data import NamedData
 from slotwise.data.npz_folder import folder_facts, folder_hash, load_npz_folder
 from slotwise.data.partitions import (
     PARTITION,
@@ -27,13 +28,15 @@ from slotwise.data.partitions import (
     PartitionChoice,
 )
 from slotwise.data.sizes import AllSamples, EqualSizes, Generator, ListedSizes, PowerLawSizes, Sizes
+from slotwise.data.torchvision_data import TorchvisionData
 from slotwise.options import Choice, Either, FileName, Found, Range, loaded
 from slotwise.options.checks import LARGEST_SEED, Value
 
 InputScale = Literal["standard", "unit"]
-DATA = Choice("data", {name: name for name in FACTS}, families={"hf": HubData})
+NAMED = {kind.beginning: kind for kind in (HubData, TorchvisionData)}
+DATA = Choice("data", {name: name for name in FACTS}, families=NAMED)
 DataChoice = Annotated[Any, DATA]
-"""The short name of a data set, or a `HubData`."""
+"""The short name of a data set, or a `NamedData`."""
 
 
 class DataSource(Value, ABC):
@@ -111,8 +114,9 @@ class PartitionedData(DataSource):
     """A data set that is divided among the devices.
 
     Attributes:
-        data: Data set: mnist, fashion-mnist, cifar10, cifar100, emnist, femnist, shakespeare, or hf:NAME, any
-            classification set of images or of a table on the Hugging Face Hub.
+        data: Data set: mnist, fashion-mnist, cifar10, cifar100, emnist, femnist, shakespeare; hf:NAME, any
+            classification set of images or of a table on the Hugging Face Hub; or torchvision:NAME, any
+            image classification set of torchvision by the name of its class.
         partition: Samples that a device holds: one-label (in the paper, samples of one label each), k-labels,
             dirichlet (proportions of each device), iid, shards, pathological (k labels, every label with a
             device), dirichlet-per-class (proportions of each label), natural (those of one owner, such as
@@ -137,9 +141,8 @@ class PartitionedData(DataSource):
 
     @property
     def _has_owners(self) -> bool:
-        if isinstance(self.data, HubData):
-            return self.data.owner_column is not None
-        return self.facts.owners is not None
+        owned = self.data if isinstance(self.data, NamedData) else self.facts
+        return owned.owners is not None
 
     @property
     def partition_name(self) -> str:
@@ -153,21 +156,21 @@ class PartitionedData(DataSource):
 
     @property
     def source(self) -> str:
-        """Name of the data set; of one of the Hub with the options that decide what is read."""
-        if isinstance(self.data, HubData):
+        """Name of the data set; of one by name with the options that decide what is read."""
+        if isinstance(self.data, NamedData):
             options = [f"{name}={value}" for name, value in self.data.options.items()]
             return " ".join([self.data.title, *options])
         return str(self.data)
 
     @property
     def facts(self) -> DataFacts:
-        """Title, shape and classes; a DataError for a set of the Hub that was not fetched."""
-        return self.data.facts if isinstance(self.data, HubData) else FACTS[self.data]
+        """Title, shape and classes; a DataError for a set by name that was not fetched."""
+        return self.data.facts if isinstance(self.data, NamedData) else FACTS[self.data]
 
     @property
     def missing(self) -> str | None:
         """Sentence that says how to get the data set, or None if it is on this machine."""
-        if isinstance(self.data, HubData):
+        if isinstance(self.data, NamedData):
             return None if self.data.path.is_file() else self.data.missing_notice
         is_here = self.data == "mnist" or dataset_path(self.data).is_file()
         return None if is_here else missing_notice(self.data)
@@ -175,7 +178,7 @@ class PartitionedData(DataSource):
     @property
     def content_hash(self) -> str | None:
         """Content hash of a fetched data set; None for MNIST, or if it was not fetched."""
-        if isinstance(self.data, HubData):
+        if isinstance(self.data, NamedData):
             return stored_hash(self.data.path)
         return None if self.data == "mnist" else stored_hash(dataset_path(self.data))
 
@@ -197,7 +200,7 @@ class PartitionedData(DataSource):
 
     def load(self, devices: Collection[int] | None = None) -> Dataset:  # noqa: ARG002
         """Load the data set."""
-        if isinstance(self.data, HubData):
+        if isinstance(self.data, NamedData):
             return self.data.load()
         if self.data == "mnist":
             return load_mnist()

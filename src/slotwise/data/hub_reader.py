@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.base.errors import InputError, MissingError
+from slotwise.base.errors import InputError, MissingError, UserError
 from slotwise.data.dataset import Bytes, DataError, Dataset, channel_statistics
 from slotwise.data.given_partitions import LABEL_COLUMNS
 from slotwise.data.hub_data import HubData
 from slotwise.data.leaf import OwnerIds
+from slotwise.data.named_reader import TEST_SPLITS, Images, check_samples, numbered, with_test
 from slotwise.options import declared
 
 Table = NDArray[np.float32]
-TEST_SPLITS = ("test", "validation", "valid", "val", "dev")
-TEST_EVERY = 10  # without a test split, each tenth sample is one
 MOST_CATEGORIES = 100  # different words in a column of a table
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # of images; no other decoder sees them
-GREY = ("1", "L", "LA", "I", "I;16", "F")  # modes of images that become one channel
 _BATCH = 1024
 
 
@@ -39,11 +37,8 @@ def read_hub(hub: HubData, splits: Mapping[str, Any], library: Any) -> Dataset:
         inputs = [*_tables(parts, columns.inputs, hub)]
     labels, classes = _labels(parts, columns.label, hub, library)
     owners = None if columns.owner is None else _owners(parts[0], columns.owner)
-    if test is None:
-        held_out = np.arange(len(labels[0])) % TEST_EVERY == TEST_EVERY - 1
-        inputs = [inputs[0][~held_out], inputs[0][held_out]]
-        labels = [labels[0][~held_out], labels[0][held_out]]
-        owners = None if owners is None else owners[~held_out]
+    owners = with_test([owners])[0] if test is None and owners is not None else owners
+    inputs, labels = with_test(inputs), with_test(labels)
     offset, scale = channel_statistics(inputs[0]) if columns.are_images else ((), ())
     inputs = inputs if columns.are_images else [*_standardised(inputs)]
     (train_inputs, test_inputs), (train_labels, test_labels) = inputs, labels
@@ -61,9 +56,7 @@ def _train_and_test(hub: HubData, splits: Mapping[str, Any]) -> tuple[Any, Any]:
     if train is None:
         raise DataError(f"{hub.title} has the splits {names}, must have one named train")
     test = hub.test_split or next((name for name in TEST_SPLITS if name in splits), None)
-    fewest = TEST_EVERY if test is None else 1
-    if splits[train].num_rows < fewest or (test and not splits[test].num_rows):
-        raise DataError(f"{hub.title} has {splits[train].num_rows} training samples, must have more")
+    check_samples(hub.title, splits[train].num_rows, splits[test].num_rows if test else None)
     return splits[train], splits[test] if test else None
 
 
@@ -135,32 +128,20 @@ def _undecoded(table: Any, library: Any) -> Any:
 
 def _images(table: Any, column: str, hub: HubData) -> Bytes:
     """Return all images [n, channels, height, width]."""
-    kept: list[Bytes] = []
-    grey: bool | None = None
-    for batch in table.select_columns(column).iter(batch_size=_BATCH):
-        for image in batch[column]:
-            pixels, grey = _pixels(image, hub, grey)
-            if kept and pixels.shape != kept[0].shape:
-                sizes = " and ".join(f"{one.shape[2]} x {one.shape[1]}" for one in (kept[0], pixels))
-                raise MissingError("image_size", f"given: {hub.title} has images of {sizes} pixels")
-            kept.append(pixels)
-    return np.stack(kept)
-
-
-def _pixels(image: Any, hub: HubData, grey: bool | None) -> tuple[Bytes, bool]:
-    """Return the pixels of an image, and whether all images are grey, as the first is."""
     from PIL import Image  # noqa: PLC0415 - slow to import, and only needed here
 
-    raw, path = (image.get("bytes"), image.get("path")) if isinstance(image, dict) else (None, None)
-    try:
-        with Image.open(io.BytesIO(raw) if raw else path or "", formats=FORMATS) as picture:
-            grey = picture.mode in GREY if grey is None else grey
-            size = (hub.image_size, hub.image_size) if hub.image_size else picture.size
-            shaped = picture.convert("L" if grey else "RGB")
-            pixels = np.asarray(shaped if shaped.size == size else shaped.resize(size), np.uint8)
-    except Exception as error:  # a damaged picture makes the decoder raise nearly any
-        raise DataError(f"{hub.title} has an image that cannot be read: {error}") from None
-    return (pixels[np.newaxis] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))), grey
+    images = Images(hub.title, hub.image_size)
+    for batch in table.select_columns(column).iter(batch_size=_BATCH):
+        for image in batch[column]:
+            raw, path = (image.get("bytes"), image.get("path")) if isinstance(image, dict) else (None, None)
+            try:
+                with Image.open(io.BytesIO(raw) if raw else path or "", formats=FORMATS) as picture:
+                    images.add(picture)
+            except UserError:
+                raise
+            except Exception as error:  # a damaged picture makes the decoder raise nearly any
+                raise DataError(f"{hub.title} has an image that cannot be read: {error}") from None
+    return images.array()
 
 
 def _tables(parts: Sequence[Any], columns: Sequence[str], hub: HubData) -> list[Table]:
@@ -195,13 +176,10 @@ def _labels(
         names = sorted(set(values[0].tolist()))
     else:
         raise InputError("label_column", column, f"a column of {hub.title} with whole numbers or words")
-    numbers = {name: number for number, name in enumerate(names)}
-    for found in values:
-        if unknown := set(found.tolist()) - numbers.keys():
-            raise DataError(f"{hub.title}: the column {column} has the unknown label {min(unknown)!r}")
-    if len(numbers) < 2:
+    labels, classes = numbered(f"{hub.title}: the column {column}", values, names)
+    if classes < 2:
         raise InputError("label_column", column, f"one of {hub.title} with several labels")
-    return [np.array([numbers[name] for name in found.tolist()]) for found in values], len(numbers)
+    return labels, classes
 
 
 def _owners(table: Any, column: str) -> NDArray[np.int32]:

@@ -21,6 +21,7 @@ from slotwise.data.facts import TITLES
 from slotwise.data.hub_data import HubData
 from slotwise.data.hub_reader import read_hub
 from slotwise.data.leaf import read_femnist, read_shakespeare
+from slotwise.data.named_reader import first_line
 
 _CONNECT_SECONDS = 4.0
 _BATCH = 4096  # samples decoded at once
@@ -85,42 +86,25 @@ def fetch_from_hub(name: str, progress: bool = True) -> Dataset:
     return dataset
 
 
-def fetch_hub_data(hub: HubData, progress: bool = True) -> Dataset:
-    """Download a data set of the Hub and keep it, unless an intact copy is kept already.
-
-    Raises:
-        UserError: the Hub has no such data set, its columns are not those of a classification, or it cannot
-            be reached; or the package `datasets` is not installed.
-    """
-    try:
-        return hub.load()
-    except DataError:
-        library = _library()
+def download_hub_data(hub: HubData, progress: bool) -> Dataset:
+    """Return a data set of the Hub, or raise a UserError that says why it cannot be read."""
+    library = _library()
     _check_reachable(str(library.config.HF_ENDPOINT))
-    return _keep(hub, hub.name, library, progress)
+    return _hub_dataset(hub, hub.name, library, progress)
 
 
-def import_hub_data(hub: HubData, folder: Path | str) -> Dataset:
-    """Read a local copy of a data set of the Hub and keep it.
-
-    The folder has its parquet, CSV or JSON files, folders of images, or what `save_to_disk` writes.
-    """
-    path = Path(folder)
-    if not path.is_dir():
-        raise DataError(f"{path} is not a folder, must be one with the files of {hub.title}")
-    return _keep(hub, str(path.resolve()), _library(), progress=False)
+def read_hub_folder(hub: HubData, folder: Path) -> Dataset:
+    """Return a data set of the Hub from a local copy."""
+    return _hub_dataset(hub, str(folder), _library(), progress=False)
 
 
-def _keep(hub: HubData, source: str, library: Any, progress: bool) -> Dataset:
-    """Read the splits of a data set and write it to its file."""
+def _hub_dataset(hub: HubData, source: str, library: Any, progress: bool) -> Dataset:
     with scratch_folder() as scratch, _progress_bars(library, progress):
         if any((Path(source) / name).is_file() for name in ("dataset_dict.json", "state.json")):
             splits = library.load_from_disk(source)
         else:
             splits = _loaded(library, source, name=hub.hub_subset, cache_dir=str(scratch))
-        dataset = read_hub(hub, splits if isinstance(splits, Mapping) else {"train": splits}, library)
-    write_dataset(dataset, hub.path)
-    return dataset
+        return read_hub(hub, splits if isinstance(splits, Mapping) else {"train": splits}, library)
 
 
 def _loaded(library: Any, source: str, **how: Any) -> Any:
@@ -128,8 +112,7 @@ def _loaded(library: Any, source: str, **how: Any) -> Any:
     try:
         return library.load_dataset(source, **how)
     except Exception as error:  # damaged files make the readers raise nearly any
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise DataError(f"{source} cannot be read: {reason}") from None
+        raise DataError(f"{source} cannot be read: {first_line(error)}") from None
 
 
 @contextmanager
