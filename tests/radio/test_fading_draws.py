@@ -15,15 +15,17 @@ from slotwise.radio import LINK, Fading, Nakagami, NoFading, Rayleigh, Rician, r
 from slotwise.radio.channel import ModelConditions
 from slotwise.schedule import SELECTIONS, ready_queue
 from slotwise.schedule.drawing_kernel import (
+    NEVER,
     NO_DEVICE,
+    NOT_COMPUTED,
     NOT_KNOWN,
     UNKNOWN,
     best_channel,
-    bound_scores,
     by_mean,
     drawn_bits,
     drawn_snr,
     largest_gain,
+    number_needed,
 )
 from slotwise.schedule.link import FEW, FadingDraws
 
@@ -161,16 +163,19 @@ def test_bits_are_those_of_the_table_unless_rounding_decides():
 
 
 @pytest.mark.parametrize("by_rate", [False, True])
-@pytest.mark.parametrize("fading", [Rayleigh(), Rician(k_db=-3.0), Rician(k_db=9.0)])
-def test_scores_are_between_their_bounds(fading, by_rate):
-    count = 100_000
+@pytest.mark.parametrize("fading", [Rayleigh(), Rician(k_db=-3.0), Rician(k_db=9.0), Nakagami(), NoFading()])
+def test_who_reaches_a_level_draws_the_number_that_it_needs(fading, by_rate):
+    count = 20_000
     states, mean = device_states(3, SchedulePurpose.FADING, count), np.geomspace(1e-6, 1e9, count)
-    share, bounds = 1 / np.arange(1, count + 1), np.empty((2, count))
-    bound_scores(states, mean, share, fading.drawn_as[0], 8, by_rate, *bounds)
+    share, draws = 1 / np.arange(1, count + 1), draws_of(states, mean, fading)
+    numbers = (mixed_all(states, 8) >> np.uint64(11)).astype(np.int64)
     snr = mean * fading.gains(mixed_all(states, 8))
     scores = (np.log2(1 + snr) if by_rate else snr) * share
-    assert (bounds[0] <= scores * (1 + 1e-12) + 1e-15).all()
-    assert (bounds[1] >= scores * (1 - 1e-12) - 1e-15).all()
+    for level in (0.0, *np.quantile(scores, (0.01, 0.3, 0.9, 0.999)), scores.max()):
+        needed = [number_needed(draws, n, share[n], by_rate, level) for n in range(count)]
+        assert (numbers >= needed)[scores >= level].all()
+    if fading.drawn_as == (0.0, 0.0):  # nobody else draws it
+        assert (numbers >= needed).sum() < 5
 
 
 @pytest.mark.parametrize(
@@ -193,33 +198,54 @@ def test_the_best_of_many_devices_is_that_of_numpy(fading, by_rate):
     draw, count = np.random.default_rng(4), 3000
     mean = 10 ** draw.uniform(-2, 5, count)
     order, draws = by_mean(draws_of(device_states(1, SchedulePurpose.FADING, count), mean, fading))
-    bounds = np.full((2, count), np.nan)
+    assert (mean[order] == draws.mean).all()
+    kept = Kept(count)
     for block in range(60):
         weight = 1 / draw.integers(1, 6, count) if by_rate else np.ones(count)
         weight[draw.random(count) < draw.choice([0.1, 0.9, 0.999])] = -1.0
         snr = draws.mean * fading.gains(mixed_all(draws.states, block))
         scores = np.where(weight > 0, (np.log2(1 + snr) if by_rate else snr) * weight, -1.0)
         expected = int(scores.argmax()) if (weight > 0).any() else NO_DEVICE
-        assert best_channel(draws, block, weight, by_rate, bounds) == expected
-    assert (mean[order] == draws.mean).all()
+        assert kept.best(draws, block, weight, by_rate) == expected
+        # Few devices change between two choices of a schedule.
+        for other in range(block, block + 20):
+            snr = draws.mean * fading.gains(mixed_all(draws.states, other))
+            scores = np.where(weight > 0, (np.log2(1 + snr) if by_rate else snr) * weight, -1.0)
+            best = int(scores.argmax()) if (weight > 0).any() else NO_DEVICE
+            assert kept.best(draws, other, weight, by_rate) == best
+            weight[best] = -1.0
 
 
 def test_the_best_channel_is_that_of_a_ready_device_and_close_ones_are_not_decided():
     order, draws = by_mean(link_of(LINKS[2]).draws)
     assert sorted(order) == list(range(DEVICES))
-    bounds, weight = np.empty((2, DEVICES)), np.full(DEVICES, -1.0)
+    kept, weight = Kept(DEVICES), np.full(DEVICES, -1.0)
     snr = draws.mean * Rayleigh().gains(mixed_all(draws.states, 5))
-    assert best_channel(draws, 5, weight, False, bounds) == NO_DEVICE
+    assert kept.best(draws, 5, weight) == NO_DEVICE
     weight[snr.argsort()[:-3]] = 1.0  # all but the best three
     best = int(snr.argsort()[-4])
-    assert best_channel(draws, 5, weight, False, bounds) == best
+    assert kept.best(draws, 5, weight) == best
     other = (best + 1) % DEVICES
     for array in (draws.states, draws.mean):
         array[other] = array[best]
     weight[other] = 1.0
-    assert best_channel(draws, 5, weight, False, bounds) == min(best, other)  # equal to the bit
+    assert Kept(DEVICES).best(draws, 5, weight) == min(best, other)  # equal to the bit
     draws.mean[other] *= 1 + 1e-15
-    assert best_channel(draws, 5, weight, False, bounds) == NOT_KNOWN
+    assert Kept(DEVICES).best(draws, 5, weight) == NOT_KNOWN
+
+
+class Kept:
+    """What `best_channel` keeps from one choice to the next."""
+
+    def __init__(self, devices):
+        self.weight, self.needed = np.full(devices, -1.0), np.full(devices, NEVER)
+        self.level, self.scores = np.zeros(2), np.empty(devices)
+
+    def best(self, draws, block, weight, by_rate=False):
+        changed = weight != self.weight
+        self.needed[changed] = np.where(weight[changed] < 0, NEVER, NOT_COMPUTED)
+        self.weight[:] = weight
+        return best_channel(draws, block, self.weight, by_rate, self.needed, self.level, self.scores)
 
 
 def draws_of(states, mean, fading):

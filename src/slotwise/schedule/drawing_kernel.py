@@ -6,7 +6,7 @@ to the bit: where rounding errors of a logarithm could decide, the answer is tha
 
 from __future__ import annotations
 
-from math import cos, floor, log, log1p, log2, pi, sqrt
+from math import cos, exp, floor, log, log1p, log2, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,13 @@ UNKNOWN = -1  # bits that rounding errors decide
 CLOSE = 1e-11  # relative; a thousand times the rounding errors of a score
 CLOSE_BITS = 1e-12  # relative; a thousand times those of log1p and log2
 _MOST_EXACT = 2.0**53  # beyond, not every whole number is a float
-TOGETHER = 256  # devices whose bounds are compared at once
+NOT_COMPUTED, NEVER = -1, 2**62  # instead of the number that a device needs
+WANTED, MANY = 8, 64  # devices whose scores are computed, and so many that less would be faster
+_MOST_POWER = 37.0  # more than −ln(2^−53), the largest that is drawn
 _SMALLEST = 2.0**-54  # in place of 0 where a logarithm is taken
 _ROUNDED = 1 + 1e-9  # more than rounding errors
 
 _11 = np.uint64(11)
-_ONE = np.int64(1023 << 52)  # the bits of 1.0 as a float64: an exponent of 11 bits and 52 of the mantissa
-_BENT = 0.0861  # the most by which log2 exceeds its chords between powers of two
-_LN2 = log(2.0)
-_NOTHING = np.int64(-(2**63))  # the bits of −0.0
 
 
 @njit(cache=True, error_model="numpy")
@@ -145,7 +143,7 @@ def durations(draws: Any, samples: int, apart: int, each: int, wanted: int) -> A
     return slots
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, error_model="numpy")
 def largest_gain(draws: Any) -> float:
     """Return a number that no gain exceeds: random numbers have 53 bits."""
     if draws.shape > 0:
@@ -158,91 +156,72 @@ def largest_gain(draws: Any) -> float:
     return root**2 / (draws.sight + 1) * _ROUNDED  # type: ignore[no-any-return]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
-def bound_scores(
-    states: Any, mean: Any, weight: Any, sight: float, block: int, by_rate: bool, least: Any, most: Any
-) -> None:
-    """Fill in a lower and an upper bound of the score of every device; negative for those that are not ready.
-
-    The bits of a float64 are its logarithm, but for straight lines between the powers of two: log2 exceeds
-    them by at most `_BENT`. So no logarithm is taken, and the loop is compiled to vectors. With a line of
-    sight, paths add up or cancel at most.
-    """
-    root = sqrt(sight)
-    for n in range(len(weight)):
-        rest = 1.0 - float(np.int64(mixed(states[n], block) >> _11)) * 2.0**-53
-        above = float(_ONE - np.float64(rest).view(np.int64)) * 2.0**-52  # at least −log2(rest)
-        high, low = above * _LN2, max(0.0, above - _BENT) * _LN2
-        if sight > 0:
-            high, low = (root + sqrt(high)) ** 2 / (sight + 1), 0.0
-        high, low = high * mean[n], low * mean[n]
-        if by_rate:
-            high = float(np.float64(1.0 + high).view(np.int64) - _ONE) * 2.0**-52 + _BENT
-            low = float(np.float64(1.0 + low).view(np.int64) - _ONE) * 2.0**-52
-        least[n], most[n] = low * weight[n], high * weight[n]
+@njit(cache=True, error_model="numpy")
+def number_needed(draws: Any, n: int, weight: float, by_rate: bool, level: float) -> int:
+    """Return the least number that a device has to draw in a block for its score to reach a level."""
+    if not level > 0:
+        return 0
+    snr = 2.0 ** (level / weight) - 1.0 if by_rate else level / weight
+    gain = snr / draws.mean[n] * (2 - _ROUNDED)
+    if draws.shape > 0 or draws.sight == np.inf:
+        return NEVER if gain > largest_gain(draws) else 0
+    if draws.sight > 0:  # with a line of sight, paths add up at most
+        root = sqrt((draws.sight + 1) * gain) - sqrt(draws.sight)
+        gain = root * root if root > 0 else 0.0
+    if not gain < _MOST_POWER:
+        return NEVER if gain >= _MOST_POWER else 0
+    rest = exp(-gain)
+    return max(0, int((1.0 - rest) * 2.0**53) - int(rest * 2.0**53 * 1e-7) - 2)
 
 
 @njit(cache=True)
-def largest(values: Any) -> float:
-    """Return the maximum of an array of floats, or −0 if none is positive.
+def reaches(states: Any, needed: Any, block: int) -> bool:
+    """Return whether one of some devices draws the number that it needs."""
+    # Compiled to vectors, which anything else in the loop would prevent, and a range within longer arrays.
+    found = 0
+    for n in range(len(states)):
+        found |= np.int64(mixed(states[n], block) >> _11) >= needed[n]
+    return found != 0
 
-    Floats of at least 0 have the order of their bits. In a function of its own it is compiled to vectors.
+
+@njit(cache=True, error_model="numpy")
+def places_within(mean: Any, least: float) -> int:
+    """Return how many devices have at least a mean SNR; they are in the order of `by_mean`."""
+    low, high = 0, len(mean)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if mean[middle] >= least else (low, middle)
+    return low
+
+
+@njit(cache=True, error_model="numpy")
+def highest_score(
+    draws: Any, block: int, weight: Any, by_rate: bool, needed: Any, level: float
+) -> tuple[int, float, int]:
+    """Return the place with the highest score among those that draw what they need, the score, and how many.
+
+    Instead of the place it is `NOT_KNOWN` if another is so close that it might be the better one.
     """
-    bits = values.view(np.int64)
-    found = _NOTHING
-    for value in bits:
-        found = max(found, value)
-    return np.int64(found).view(np.float64)
-
-
-@njit(cache=True, error_model="numpy")
-def highest_possible(draws: Any, first: int, by_rate: bool) -> float:
-    """Return what no score of the devices from ``first`` on exceeds: their means are not larger."""
-    most = draws.mean[first] * largest_gain(draws)
-    return log2(1.0 + most) * _ROUNDED if by_rate else most
-
-
-@njit(cache=True, error_model="numpy")
-def lowest_limit(draws: Any, block: int, weight: Any, by_rate: bool, bounds: Any) -> float:
-    """Fill in the bounds of all devices that may have the highest score, and return what it reaches."""
-    if by_rate:
-        # Rates differ by less than SNRs, so that hardly any part could be passed over.
-        bound_scores(draws.states, draws.mean, weight, draws.sight, block, True, bounds[0], bounds[1])
-        return largest(bounds[0]) * (1 - 1e-9) - 1e-12
-    limit = 0.0
-    for first in range(0, len(weight), TOGETHER):
-        if highest_possible(draws, first, False) < limit:
-            break
-        part = slice(first, first + TOGETHER)
-        numbers = draws.states[part], draws.mean[part], weight[part]
-        bound_scores(*numbers, draws.sight, block, False, bounds[0, part], bounds[1, part])
-        limit = max(limit, largest(bounds[0, part]) * (1 - 1e-9) - 1e-12)
-    return limit
-
-
-@njit(cache=True, error_model="numpy")
-def best_channel(draws: Any, block: int, weight: Any, by_rate: bool, bounds: Any) -> int:
-    """Return the place of the ready device with the largest SNR, or log2(1 + SNR), times its weight.
-
-    Draws and weights are in the order of `by_mean`; weights are at most 1, and −1 of devices that are not
-    ready. `NO_DEVICE` if none is ready, and `NOT_KNOWN` if another is so close that it might be the larger
-    one. ``bounds`` is an array [2, N], which is filled in.
-    """
-    best, highest, second, size, snr_of_best = NO_DEVICE, -1.0, -1.0, 0.0, -1.0
-    bounded = draws.shape == 0 and draws.sight < np.inf
-    limit = lowest_limit(draws, block, weight, by_rate, bounds) if bounded else 0.0
-    for first in range(0, len(weight), TOGETHER):
-        last, most = min(first + TOGETHER, len(weight)), highest_possible(draws, first, by_rate)
-        if most < limit:
-            break
-        if (largest(bounds[1, first:last]) if bounded else most * largest(weight[first:last])) < limit:
+    best, highest, second, size, snr_of_best, drawn = NO_DEVICE, -1.0, -1.0, 0.0, -1.0, 0
+    most = largest_gain(draws) * _ROUNDED
+    end = places_within(draws.mean, (2.0**level - 1.0 if by_rate else level) / most)
+    for first in range(0, end, 64):
+        last = min(first + 64, end)
+        if not reaches(draws.states[first:last], needed[first:last], block):
             continue
         for n in range(first, last):
-            if weight[n] < 0 or (bounds[1, n] if bounded else most * weight[n]) < limit:
+            if np.int64(mixed(draws.states[n], block) >> _11) < needed[n]:
                 continue
+            if needed[n] == NOT_COMPUTED:
+                needed[n] = number_needed(draws, n, weight[n], by_rate, level)
+            # Who has not even this is passed over: with other than Rayleigh fading they are many.
+            possible = most * draws.mean[n]
+            if (log2(1.0 + possible) if by_rate else possible) * weight[n] < highest:
+                continue
+            drawn += 1
             snr, errors = drawn_snr(draws, n, block)
             if errors == np.inf:
-                return NOT_KNOWN
+                return NOT_KNOWN, np.inf, drawn
             # Equal numbers are equal however they are rounded: the lower index, which comes first, is chosen.
             if snr == snr_of_best and weight[n] == weight[best] and draws.mean[n] == draws.mean[best]:
                 continue
@@ -250,9 +229,51 @@ def best_channel(draws: Any, block: int, weight: Any, by_rate: bool, bounds: Any
             second, size = max(second, min(score, highest)), max(size, errors * weight[n])
             if score > highest:
                 best, highest, snr_of_best = n, score, snr
-                limit = max(limit, score * (1 - 1e-9) - 1e-12)
     # 1 + SNR is rounded to 2e-16.
-    return NOT_KNOWN if second >= 0 and second >= highest - CLOSE * (highest + size) - 1e-15 else best
+    is_close = second >= 0 and second >= highest - CLOSE * (highest + size) - 1e-15
+    return (NOT_KNOWN if is_close else best), highest, drawn
+
+
+@njit(cache=True, error_model="numpy")
+def find_level(draws: Any, block: int, weight: Any, by_rate: bool, needed: Any, scores: Any) -> float:
+    """Return a score that about `WANTED` devices reach in a block, after updating what all of them need."""
+    count = 0
+    for n in range(len(weight)):
+        if weight[n] >= 0:
+            snr, _ = drawn_snr(draws, n, block)
+            scores[count] = -(log2(1.0 + snr) if by_rate else snr) * weight[n]
+            count += 1
+    # A little less, so that who is not considered is worse in spite of all rounding errors.
+    lowest = 0.0 if count < MANY else -np.partition(scores[:count], WANTED)[WANTED]
+    level = max(0.0, lowest * (2 - _ROUNDED) - 1e-15)
+    for n in range(len(weight)):
+        needed[n] = number_needed(draws, n, weight[n], by_rate, level) if weight[n] >= 0 else NEVER
+    return level
+
+
+@njit(cache=True, error_model="numpy")
+def best_channel(
+    draws: Any, block: int, weight: Any, by_rate: bool, needed: Any, level: Any, scores: Any
+) -> int:
+    """Return the place of the ready device with the largest SNR, or log2(1 + SNR), times its weight.
+
+    Draws and weights are in the order of `by_mean`; weights are at most 1, and −1 of devices that are not
+    ready. `NO_DEVICE` if none is ready, and `NOT_KNOWN` if another is so close that it might be the larger
+    one.
+
+    Most devices draw too small a number to be the best, whatever it is exactly. ``needed`` has the least
+    number that may reach the score ``level[0]``: `NEVER` of devices that are not ready, `NOT_COMPUTED` of
+    those whose weight has changed. The level is found anew if nobody reaches it, or more than ``level[1]``
+    devices do. ``scores`` is an array [N] for intermediate results.
+    """
+    best, highest, drawn = highest_score(draws, block, weight, by_rate, needed, level[0])
+    reached = highest >= level[0] * _ROUNDED + 1e-15 * (level[0] > 0)
+    if reached and drawn <= level[1]:
+        return best
+    level[0] = find_level(draws, block, weight, by_rate, needed, scores)
+    found, _, drawn = highest_score(draws, block, weight, by_rate, needed, level[0])
+    level[1] = max(MANY, 2 * drawn)
+    return best if reached else found
 
 
 def by_mean(draws: FadingDraws) -> tuple[Integers, FadingDraws]:

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from slotwise.schedule import drawing_kernel
-from slotwise.schedule.drawing_kernel import NO_DEVICE, NOT_KNOWN, best_channel
+from slotwise.schedule.drawing_kernel import NEVER, NO_DEVICE, NOT_COMPUTED, NOT_KNOWN, best_channel
 
 FULL_ROUND, NEEDS_TABLE, NEEDS_UPLINK, NEEDS_ROOM, NOBODY, OVER = 0, 1, 2, 3, 4, 5  # why the loop returns
 # Entries of ``state``, which the loop changes,
@@ -21,7 +21,7 @@ SLOT, ROUND, FIRST_BLOCK, MISSING, AGAIN, CHOSEN, ROWS, LOST, PENDING = range(9)
 # and of ``limits``, which it does not.
 DEADLINE, COHERENCE, FIXED, UPDATE_BITS, GIVE_UP, FAIR, ERASURE, AT_ONCE = range(8)
 # Columns of ``devices``.
-READY_AT, ARRIVED, VERSION, NUMBER = range(4)
+READY_AT, ARRIVED, VERSION, NUMBER, NEEDED = range(5)
 
 follow_draws = drawing_kernel.follow
 
@@ -49,6 +49,7 @@ def get_ready(state: Any, fair: bool, devices: Any, weight: Any, pending: Any) -
         n = pending[entry]
         if devices[READY_AT, n] <= state[SLOT]:
             weight[n] = 1.0 / (1 + devices[ARRIVED, n]) if fair else 1.0
+            devices[NEEDED, n] = NOT_COMPUTED
         else:
             pending[left] = n
             left += 1
@@ -57,7 +58,15 @@ def get_ready(state: Any, fair: bool, devices: Any, weight: Any, pending: Any) -
 
 @njit(cache=True, error_model="numpy")
 def next_sender(
-    state: Any, limits: Any, scores: Any, draws: Any, devices: Any, weight: Any, pending: Any, bounds: Any
+    state: Any,
+    limits: Any,
+    scores: Any,
+    draws: Any,
+    devices: Any,
+    weight: Any,
+    pending: Any,
+    level: Any,
+    room: Any,
 ) -> int:
     """Return the place that sends in the present slot; `NOT_KNOWN` if scores are needed from the link."""
     slot, drawn = state[SLOT], len(draws.states) > 0
@@ -71,7 +80,7 @@ def next_sender(
     get_ready(state, limits[FAIR] > 0, devices, weight, pending)
     # If the scores of the block came from the link, they are kept: FIRST_BLOCK is then this block.
     if drawn and block != state[FIRST_BLOCK]:
-        return best_channel(draws, block, weight, limits[FAIR] > 0, bounds)
+        return best_channel(draws, block, weight, limits[FAIR] > 0, devices[NEEDED], level, room)
     return choose(scores[place], weight, devices[NUMBER])
 
 
@@ -127,7 +136,7 @@ def end_uplink(
         return
     if not failed:
         devices[ARRIVED, n] += 1
-    weight[n] = -1.0
+    weight[n], devices[NEEDED, n] = -1.0, NEVER
     state[MISSING] -= 1
 
 
@@ -141,7 +150,8 @@ def play_round(
     devices: Any,
     weight: Any,
     pending: Any,
-    bounds: Any,
+    level: Any,
+    room: Any,
     place: Any,
     rows: Any,
     lost: Any,
@@ -163,7 +173,7 @@ def play_round(
         if state[ROWS] == len(rows) or state[LOST] == len(lost):
             return NEEDS_ROOM
         if n < 0:
-            n = next_sender(state, limits, scores, draws, devices, weight, pending, bounds)
+            n = next_sender(state, limits, scores, draws, devices, weight, pending, level, room)
             if n == NOT_KNOWN:
                 return NEEDS_TABLE
             if n < 0:

@@ -59,7 +59,7 @@ class _Simulation:
     def __init__(self, scenario: Scenario, policy: Policy, fleet: Fleet, link: BlockLink) -> None:
         # Imported here: compiled code takes time to load, and few runs need it.
         from slotwise.schedule import fading_kernel  # noqa: PLC0415
-        from slotwise.schedule.drawing_kernel import by_mean  # noqa: PLC0415
+        from slotwise.schedule.drawing_kernel import NEVER, by_mean  # noqa: PLC0415
 
         self.kernel, self.scenario, self.link = fading_kernel, scenario, link
         count, self.deadline = scenario.devices, scenario.deadline or _NO_LIMIT
@@ -73,12 +73,13 @@ class _Simulation:
         everyone: Integers = np.arange(count)
         self.order, self.draws = (everyone, _NO_DRAWS) if draws is None else by_mean(draws)
         self.rank = np.argsort(self.order)
-        self.devices = np.zeros((4, count), dtype=np.int64)
+        self.devices = np.zeros((5, count), dtype=np.int64)
         self.devices[fading_kernel.NUMBER] = self.order + 1
+        self.devices[fading_kernel.NEEDED] = NEVER
         # Weights of devices that are ready, and the places of those that compute.
         self.weight, self.pending = np.full(count, -1.0), np.empty(count, dtype=np.int64)
-        # Room for the compiled loop: bounds of scores, and the place whose uplink is followed.
-        self.room = np.empty((2, count)), np.zeros(1, dtype=np.int64)
+        # The level of `best_channel`, room for it, and the place whose uplink is followed.
+        self.room = np.zeros(2), np.empty(count), np.zeros(1, dtype=np.int64)
         self.rows, self.lost = (np.empty((_ROWS, 5), dtype=np.int64) for _ in range(2))
         # In the order SLOT, ROUND, FIRST_BLOCK, …; −1 is no block or no device.
         self.state = np.array([0, 0, -1 if self.drawn else 0, 0, -1, -1, 0, 0, 0], dtype=np.int64)

@@ -253,31 +253,39 @@ class _ByDrawnChannel(_ByChannel):
     def __init__(self, link: Link, draws: FadingDraws, each: int, *, fair: bool) -> None:
         from slotwise.schedule import drawing_kernel  # noqa: PLC0415  (compiled code takes time to load)
 
-        super().__init__(len(draws.states), link, fair=fair)
-        self._best_channel, self._not_known = drawing_kernel.best_channel, drawing_kernel.NOT_KNOWN
-        self._each, self._bounds = each, np.empty((2, len(draws.states)))
+        devices = len(draws.states)
+        super().__init__(devices, link, fair=fair)
+        self._draw, self._each = drawing_kernel, each
         # Beside the entries by device, those in the order of mean SNRs.
         self._order, self._draws = drawing_kernel.by_mean(draws)
         self._rank = np.argsort(self._order).tolist()
-        self._weight = np.full(len(draws.states), -1.0)
+        self._weight, self._level = np.full(devices, -1.0), np.zeros(2)
+        self._needed = np.full(devices, drawing_kernel.NEVER)
+        self._scores = np.empty(devices)
 
     def _add(self, update: Update, arrived: int, last_round: int) -> None:
         super()._add(update, arrived, last_round)
-        self._weight[self._rank[update[1] - 1]] = self._share[update[1] - 1]
+        place = self._rank[update[1] - 1]
+        self._weight[place] = self._share[update[1] - 1]
+        self._needed[place] = self._draw.NOT_COMPUTED
 
     def _choose(self, now: Instant) -> Update:
         update = super()._choose(now)
-        self._weight[self._rank[update[1] - 1]] = -1.0
+        self._lower(update[1])
         return update
 
     def _drop(self, device: int) -> None:
         super()._drop(device)
-        self._weight[self._rank[device - 1]] = -1.0
+        self._lower(device)
+
+    def _lower(self, device: int) -> None:
+        place = self._rank[device - 1]
+        self._weight[place], self._needed[place] = -1.0, self._draw.NEVER
 
     def _best(self, now: Instant) -> int:
-        block = now.slot // self._each
-        place = self._best_channel(self._draws, block, self._weight, self._fair, self._bounds)
-        return super()._best(now) if place == self._not_known else int(self._order[place])
+        numbers = (self._weight, self._fair, self._needed, self._level, self._scores)
+        place = self._draw.best_channel(self._draws, now.slot // self._each, *numbers)
+        return super()._best(now) if place == self._draw.NOT_KNOWN else int(self._order[place])
 
 
 class _Asked(ReadyQueue):
