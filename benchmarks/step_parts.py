@@ -69,7 +69,7 @@ def forward_of_dense(plan: WidePlan, work: WideWorkspace, images: Any, kept: Kep
 @compiled
 def backward_of_dense(plan: WidePlan, work: WideWorkspace, images: Any, kept: Kept) -> None:  # noqa: ARG001
     for number in (OUTPUT, HIDDEN):
-        dense_backward(plan, work, plan.operations[number], BATCH, kept, False)
+        dense_backward(plan, work, plan.operations[number], BATCH, kept, True)
 
 
 @compiled

@@ -22,7 +22,7 @@ def test_equal_counts_give_the_mean_to_the_bit(updates: list[Vector], count: int
     assert fedavg(MODEL, sent).tobytes() == mean(MODEL, sent).tobytes()
 
 
-@pytest.mark.parametrize("size", [LARGE - 1, LARGE, PART, 2 * PART + 1])
+@pytest.mark.parametrize("size", [LARGE - 1, LARGE, 4 * PART, 4 * PART + 1])
 def test_sums_of_large_models_are_those_of_numpy_to_the_bit(size: int) -> None:
     draw = np.random.default_rng(size)
     model, *updates = draw.normal(size=(4, size)).astype(np.float32)

@@ -15,7 +15,7 @@ from slotwise.base.frozen import FrozenMapping, frozen_arrays, frozen_copy, read
 from slotwise.base.user_code import describe_value
 
 Vector = NDArray[np.float32]
-LARGE = 20_000  # numbers of a model from which sums are compiled; compiled code takes time to load
+LARGE = 100_000  # numbers of a model from which sums are compiled; compiled code takes time to load
 PART = 1 << 15  # numbers of a sum that stay in the cache while all vectors are added
 
 
@@ -140,15 +140,17 @@ def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
     it is federated averaging (McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-Efficient
     Learning of Deep Networks from Decentralized Data", AISTATS 2017) with devices of equally many samples.
     """
-    weights, updates = [1.0] * len(contributions), [contribution.update for contribution in contributions]
+    updates = [contribution.update for contribution in contributions]
     if model.size < LARGE:
-        return (model - weighted_sum(weights, updates) / len(updates)).astype(np.float32)
-    from slotwise.aggregation.sum_kernel import subtract_mean  # noqa: PLC0415  (compiled code loads slowly)
+        return (model - weighted_sum([1.0] * len(updates), updates) / len(updates)).astype(np.float32)
+    from slotwise.aggregation.sum_kernel import add_scaled, subtract_mean  # noqa: PLC0415  (loads slowly)
 
     new = np.empty(model.shape, dtype=np.float32)
     for first in range(0, model.size, PART):
         part = slice(first, first + PART)
-        total = weighted_sum(weights, [update[part] for update in updates])
+        total = np.zeros(new[part].shape, dtype=np.float64)
+        for update in updates:
+            add_scaled(total, 1.0, update[part])
         subtract_mean(model[part], total, len(updates), new[part])
     return new
 
@@ -160,7 +162,7 @@ def weighted_sum(weights: Sequence[float], vectors: Sequence[Vector]) -> NDArray
         for weight, vector in zip(weights, vectors, strict=True):
             total += weight * vector.astype(np.float64)
         return total
-    from slotwise.aggregation.sum_kernel import add_scaled  # noqa: PLC0415  (compiled code loads slowly)
+    from slotwise.aggregation.sum_kernel import add_scaled  # noqa: PLC0415  (loads slowly)
 
     for weight, vector in zip(weights, vectors, strict=True):
         add_scaled(total, weight, vector)
