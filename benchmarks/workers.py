@@ -148,7 +148,8 @@ def timeline_of(rounds: int, group_size: int = 10) -> sw.Timeline:
 
 def speed(address: str, repeats: int) -> None:
     """Compare Ray with threads."""
-    task = sw.TorchTask(lambda: resnet8("group"), common_samples(images_like_cifar10()), SGD, device="cpu")
+    samples = common_samples(images_like_cifar10())
+    task = sw.TorchTask(lambda: resnet8("group"), samples, SGD, device="cpu", compile=False)
     plans = {
         "ray": RayActors(address, 2),
         "threads": Threads(2),

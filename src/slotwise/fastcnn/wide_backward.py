@@ -198,9 +198,10 @@ def convolve_errors(layer: Any, source: Any, work: WideWorkspace) -> None:
     """Fill the errors of the inputs of a convolution in patches."""
     taps, filters = layer.kernel_height, work.patch_filters[layer.back_patch_start :]
     convolve_patches(
-        taps, work, layer.back_patches, source.width // (PATCH + 1 - taps), work.errors,
-        corner_of_errors(layer), layer.pre_row, layer.row, layer.sum_step, filters, layer.patch_step,
-        work.zeros, source.pixel, layer.input_step, work.errors, layer.error_target, source.row,
+        taps, work, layer.back_patches, layer.patches_together, source.width // (PATCH + 1 - taps),
+        work.errors, corner_of_errors(layer), layer.pre_row, layer.row, layer.sum_step, filters,
+        layer.patch_step, work.zeros, source.pixel, layer.input_step, work.errors, layer.error_target,
+        source.row,
     )  # fmt: skip
 
 

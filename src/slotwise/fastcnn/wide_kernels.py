@@ -19,6 +19,7 @@ from slotwise.fastcnn.vectors import (
     add_to_tile,
     address,
     compiled,
+    inlined,
     interleave,
     load_panel,
     load_tile,
@@ -38,9 +39,24 @@ from slotwise.fastcnn.wide_plan import PANEL, POSITIONS
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
 
-# Tiles: rows of a whole panel, rows of one vector, vectors of a filter.
+# Tiles: rows of a whole panel; rows of one vector, or half of the rows; vectors of a filter.
 full, half = zeros(2 * POSITIONS), zeros(POSITIONS)
 ten, six, five, three = zeros(10), zeros(6), zeros(5), zeros(3)
+
+
+@inlined
+def _multiply_tile(
+    tile: Tile, height: int, row_step: int, runs: int, run_step: int, run_length: int, rows: Floats,
+    first: int, stride: int, panels: Floats, weight: int,
+) -> Tile:  # fmt: skip
+    """Add to a tile of a panel its products, see `multiply`."""
+    for kernel_row in range(height):
+        for run in range(runs):
+            at = first + kernel_row * row_step + run * run_step
+            for number in range(at, at + run_length):
+                tile = panel_add(tile, rows, number, stride, panels, weight)
+                weight += PANEL
+    return tile
 
 
 @compiled
@@ -53,17 +69,25 @@ def multiply(
     The terms t are the numbers under a kernel of `height` rows that are `row_step` apart, each of `runs` runs
     of neighbours. A few rows after the last are computed too.
     """
-    column, terms = 0, height * runs * run_length
+    column, terms, few = 0, height * runs * run_length, POSITIONS // 2
     while column + PANEL <= outputs:
-        for row in range(0, count, POSITIONS):
-            tile, weight = load_panel(bias, column, 0, full()), column * terms
-            for kernel_row in range(height):
-                for run in range(runs):
-                    at = start + row * stride + kernel_row * row_step + run * run_step
-                    for number in range(at, at + run_length):
-                        tile = panel_add(tile, rows, number, stride, panels, weight)
-                        weight += PANEL
-            store_panel(found, row * pitch + column, pitch, tile)
+        row = 0
+        while row < count:
+            weight, first = column * terms, start + row * stride
+            if count - row > few:
+                tile = _multiply_tile(
+                    load_panel(bias, column, 0, full()), height, row_step, runs, run_step, run_length, rows,
+                    first, stride, panels, weight,
+                )  # fmt: skip
+                store_panel(found, row * pitch + column, pitch, tile)
+                row += POSITIONS
+            else:
+                rest = _multiply_tile(
+                    load_panel(bias, column, 0, half()), height, row_step, runs, run_step, run_length, rows,
+                    first, stride, panels, weight,
+                )  # fmt: skip
+                store_panel(found, row * pitch + column, pitch, rest)
+                row += few
         column += PANEL
     if column < outputs:  # half a panel: one vector
         for row in range(0, count, POSITIONS):

@@ -36,7 +36,6 @@ from slotwise.fastcnn.wide_plan import (
 Indices = NDArray[np.int64]
 
 MOST_MEMORY = 1 << 30  # bytes of the maps of a block
-FEW_SAMPLES = 1  # samples that go through normalisations and sums together: their maps fit into the cache
 TILES = (10, 6, 5, 3)  # neighbouring vectors of a filter that are summed together
 
 
@@ -189,8 +188,13 @@ class _Layout:
             operation |= {"kind": SUM, "other": other + 1, "adds_other": int(adds)}
 
     def block(self) -> int:
-        """Return how many samples go through the network together."""
-        return FEW_SAMPLES if self._is_residual else BLOCK
+        """Return how many samples go through the network together.
+
+        One if there are normalisations or sums, so that maps stay in the caches until their errors come, but
+        not if that would read more weights of dense layers than numbers of maps.
+        """
+        weights = sum(each["terms"] * each["row"] for each in self.operations if each["kind"] == DENSE)
+        return 1 if self._is_residual and weights <= self.values else BLOCK
 
     @property
     def _is_residual(self) -> bool:
@@ -307,7 +311,9 @@ class _Layout:
         if patches and taps == 3 and not operation["pooled"] and self._is_residual:
             operation["patch_gradient"], operation["in_patches"] = self.patch_gradients, 1
             self.patch_gradients += PATCH**2 * step
-        numbers = [_odd_lines(PATCHES * channels), _odd_lines(PATCHES * row)]
+        # Of narrow layers, more of them: the time of a call is spent on more numbers.
+        operation["patches_together"] = together = max(PATCHES, 4 * PATCHES * CHANNELS // max(channels, row))
+        numbers = [_odd_lines(together * channels), _odd_lines(together * row)]
         operation["input_step"], operation["sum_step"] = numbers
         # A tile reads and writes a few patches after the last.
         self.patch_numbers = max(self.patch_numbers, PATCH**2 * max(numbers) + POSITIONS * max(channels, row))

@@ -115,9 +115,10 @@ def convolve(
         if not layer.pooled:
             to, step = target.start, target.row
         convolve_patches(
-            layer.kernel_height, work, layer.patches, width // (PATCH + 1 - layer.kernel_height), values,
-            corner, source.row, source.pixel, layer.input_step, work.patch_filters[layer.patch_start :],
-            layer.patch_step, bias, layer.row, layer.sum_step, scratch if layer.pooled else values, to, step,
+            layer.kernel_height, work, layer.patches, layer.patches_together,
+            width // (PATCH + 1 - layer.kernel_height), values, corner, source.row, source.pixel,
+            layer.input_step, work.patch_filters[layer.patch_start :], layer.patch_step, bias, layer.row,
+            layer.sum_step, scratch if layer.pooled else values, to, step,
         )  # fmt: skip
         if not layer.pooled:
             for y in range(target.height * layer.rectify):

@@ -37,7 +37,7 @@ CHANNELS = 16  # channels are padded to a multiple of this
 PANEL = 2 * WIDE  # outputs of a panel; the last one may have half of them
 POSITIONS = 8 if WIDE == 16 else 6  # rows of a matrix product that are computed together
 PATCH = 6  # rows and columns of inputs of a patch
-PATCHES = 16  # patches that are multiplied together
+PATCHES = 16  # patches that are multiplied together, at least
 SQUARE = 8  # rows and columns of inputs of a patch of several samples, see `wide_together`
 TOGETHER = 16  # such patches that are multiplied together
 FEW = 8  # samples that go through the convolutions together
@@ -65,7 +65,7 @@ OPERATION = (
     "winner_start", "pre_start", "pre_row", "filter_row", "filter_size", "tile", "pixel",
     "patches", "patch_start", "back_patches", "back_patch_start", "patch_step", "input_step", "sum_step",
     "error_target", "adds", "other", "adds_other", "groups", "affine", "moments", "epsilon",
-    "in_patches", "patch_gradient", "together",
+    "in_patches", "patch_gradient", "patches_together", "together",
 )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ from slotwise.fastcnn.vectors import (
     zeros,
 )
 from slotwise.fastcnn.wide_kernels import multiply
-from slotwise.fastcnn.wide_plan import CHANNELS, PANEL, PATCH, PATCHES, WidePlan, WideWorkspace
+from slotwise.fastcnn.wide_plan import CHANNELS, PANEL, PATCH, WidePlan, WideWorkspace
 
 Floats = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -214,18 +214,18 @@ def transform_patches(
 
 @compiled
 def convolve_patches(
-    taps: int, work: WideWorkspace, patches: int, across: int, values: Floats, start: int, row: int,
-    channels: int, step: int, filters: Floats, filter_step: int, bias: Floats, outputs: int, sum_step: int,
-    found: Floats, to: int, found_row: int,
+    taps: int, work: WideWorkspace, patches: int, together: int, across: int, values: Floats, start: int,
+    row: int, channels: int, step: int, filters: Floats, filter_step: int, bias: Floats, outputs: int,
+    sum_step: int, found: Floats, to: int, found_row: int,
 ) -> None:  # fmt: skip
-    """Convolve a map in patches, of which `across` lie side by side.
+    """Convolve a map in patches, some of them together, of which `across` lie side by side.
 
     Pixels of `values` have `channels` numbers, those of `found` have `outputs`. The three steps are those
     between matrices of inputs, filters and sums.
     """
     side = PATCH + 1 - taps
-    for first in range(0, patches, PATCHES):
-        count = min(PATCHES, patches - first)
+    for first in range(0, patches, together):
+        count = min(together, patches - first)
         transform_patches(side, first, count, across, values, start, row, channels, step, work.patch_inputs)
         for number in range(PATCH * PATCH):
             added = bias if number == ADDS_TO_ALL else work.zeros
@@ -252,8 +252,8 @@ def add_patch_gradient(
     """
     side, across = PATCH - 2, target.width // (PATCH - 2)
     channels, outputs, gradient = source.pixel, layer.row, work.patch_gradients
-    for first in range(0, layer.patches, PATCHES):
-        count = min(PATCHES, layer.patches - first)
+    for first in range(0, layer.patches, layer.patches_together):
+        count = min(layer.patches_together, layer.patches - first)
         transform_patches(
             side, first, count, across, values, start, source.row, channels, layer.input_step,
             work.patch_inputs,

@@ -26,6 +26,8 @@ from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.torch.objective import Objective
 
+MOST_FILTERS = 1 << 20
+"""Weights of a convolution. They are read once for each sample; more do not stay in a core's cache."""
 TOLERANCE = 1e-3  # of a gradient, relative to its norm: float32 in another order of the sums
 _SIZES = ("size", getattr, operator.getitem)  # x.size(0) and x.shape[0], for a view
 
@@ -121,6 +123,8 @@ class _Builder:
             raise NotCompiled(f"{name} is not a Conv2d of images without groups, dilation and other padding")
         if len({*layer.stride}) > 1 or len({*padding}) > 1 or padding[0] >= min(height, width):
             raise NotCompiled(f"{name} has a stride or padding that differs by axis, or more than its kernel")
+        if layer.weight.numel() > MOST_FILTERS:
+            raise NotCompiled(f"{name} has {layer.weight.numel():,} weights, with so many torch is faster")
         self._own(layer, name)
         self._append(
             Convolution(
