@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.fastcnn.architecture import aligned
+from slotwise.fastcnn.architecture import LANES, aligned
 from slotwise.fastcnn.vectors import WIDE
 
 BLOCK = 64
@@ -123,7 +123,7 @@ def make_wide_workspace(plan: WidePlan) -> WideWorkspace:
     slack = 16 * PANEL  # tiles may read and write a few positions after the last
     return WideWorkspace(
         values=aligned((plan.block + POSITIONS) * plan.values + slack, np.float32),
-        dense_errors=aligned((plan.block + POSITIONS) * plan.dense_errors + slack, np.float32),
+        dense_errors=aligned((plan.block + LANES) * plan.dense_errors + slack, np.float32),
         winners=aligned(plan.block * plan.winners, np.int32),
         errors=aligned(plan.errors + slack, np.float32),
         scratch=aligned(plan.scratch + slack, np.float32),
