@@ -5,7 +5,8 @@ round; tests/live/test_replaying.py checks that both give the same model to the 
 updates before the rule sees them. They see everything but the key of the sketches, and have one target.
 
 Runs that results.csv has are not repeated, so the command may be interrupted. Afterwards the tables in
-docs/live-tests.md are written anew; --write only does that.
+docs/live-tests.md are written anew; --write only does that. --keys counts with how many of 200 keys of the
+sketches an update of an honest fleet is dropped or scaled.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slotwise.aggregation import Contribution, RuleState, Vector, mean
+from slotwise.aggregation import Contribution, RuleState, Vector, mean, next_model
+from slotwise.aggregation.device_history import DeviceHistories
 from slotwise.aggregation.norm_bound import NormBounded, norm_of
 from slotwise.learning import Diverged, Training
 from slotwise.runs import RunConfig
@@ -29,7 +31,10 @@ from slotwise.runs.execution import build_task
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PAGE = ROOT / "docs/results/robust/bound.csv", ROOT / "docs/live-tests.md"
-SEEDS = (11, 12, 13)  # none of them was used while the bound was chosen
+KEY_RESULTS = ROOT / "docs/results/robust/keys.csv"
+KEY_COLUMNS = ("data", "slots", "seed", "updates", "keys", "dropped", "scaled")
+SEEDS = (11, 12, 13, 21, 22, 23)  # none of them was used while the bound was chosen; the last three are new
+KEYS, KEY_SEEDS = 200, (21,)
 MODELS, STEP = 10, 3  # accuracy: mean of so many models at the end, so many rounds apart
 FEW = {"devices": 3, "group_size": 1}
 USUAL = {"devices": 10, "group_size": 2}
@@ -208,6 +213,63 @@ def cases() -> Iterator[Case]:
             yield Case("iid", **FEW, attack=attack, attackers=1, **last)
 
 
+def honest_rounds(partition: str, slots: int, seed: int) -> list[list[Contribution]]:
+    """Return what twenty devices send to the paper's network in each round, without a bound."""
+    shape = {"devices": 20, "group_size": 5, "compute_slots": 10, "deadline": slots}
+    config = RunConfig.from_options({**shape, "partition": partition, "seed": seed})
+    task, timeline = build_task(config), config.simulate()
+    rounds = []
+
+    def noting(model: Vector, sent: Sequence[Contribution], state: RuleState) -> tuple[Vector, RuleState]:
+        rounds.append([one._replace(update=one.update.copy()) for one in sent])
+        return next_model(mean, model, sent, state)
+
+    with Training(timeline, task, aggregation=noting, workers=1, evaluate_every=10**9) as training:
+        for _ in training:
+            pass
+    return rounds
+
+
+def count_keys(partition: str, slots: int, seed: int) -> tuple[object, ...]:
+    """Return a row of `KEY_COLUMNS`: with how many keys an update would be dropped, or scaled."""
+    rounds = honest_rounds(partition, slots, seed)
+    dropped = scaled = 0
+    for key in range(KEYS):
+        state, factors = dict[str, np.ndarray](), []
+        for sent in rounds:
+            histories = DeviceHistories(state, key)
+            factors += [histories.factor(one.device, one.update, 1.0) for one in sent]
+            state = histories.state
+        dropped, scaled = dropped + (0.0 in factors), scaled + any(0 < factor < 1 for factor in factors)
+    return partition, slots, seed, len(factors), KEYS, dropped, scaled
+
+
+def measure_keys() -> None:
+    """Write the file of keys."""
+    with KEY_RESULTS.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(KEY_COLUMNS)
+        for partition, slots, seed in product(("iid", "dirichlet", "one-label"), (70, 300), KEY_SEEDS):
+            rows.writerow(row := count_keys(partition, slots, seed))
+            file.flush()
+            print(*row, flush=True)
+
+
+def key_table() -> str:
+    """Return the table of keys, a row for data and slots with the counts of all seeds."""
+    with KEY_RESULTS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [
+        f"| data | slots | updates | keys that drop one, of {KEYS} | that scale one |",
+        "|---|---|---|---|---|",
+    ]
+    for data, slots in dict.fromkeys((row["data"], row["slots"]) for row in rows):
+        same = [row for row in rows if (row["data"], row["slots"]) == (data, slots)]
+        counts = (", ".join(row[name] for row in same) for name in ("dropped", "scaled"))
+        lines.append(_row(data, slots, same[0]["updates"], *counts))
+    return "\n".join(lines)
+
+
 def read() -> dict[Case, float]:
     """Return the accuracies of the runs that were made."""
     if not RESULTS.exists():
@@ -279,6 +341,7 @@ def tables(found: dict[Case, float]) -> dict[str, str]:
         "honest": honest_table(found),
         "tuned": attack_table(found, TUNED),
         "invented": attack_table(found, INVENTED),
+        "keys": key_table(),
     }
 
 
@@ -295,9 +358,12 @@ def with_tables(page: str, found: dict[Case, float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="only runs of these seeds")
+    parser.add_argument("--keys", action="store_true", help="count keys that drop honest updates")
     parser.add_argument("--write", action="store_true", help="only write the tables")
     options = parser.parse_args()
-    if not options.write:
+    if options.keys:
+        measure_keys()
+    elif not options.write:
         measure(case for case in cases() if case.seed in options.seeds)
     if any(case not in read() for case in cases()):
         sys.exit("the tables are not written: runs of other seeds are missing")

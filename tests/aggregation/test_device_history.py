@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Contribution, mean, next_model
-from slotwise.aggregation.device_history import CELLS, MEANS, PEERS, TURNS, sketch
+from slotwise.aggregation.device_history import CELLS, MEANS, PEERS, TURNS, DeviceHistories, sketch
 from slotwise.aggregation.norm_bound import NormBounded
 
 SIZE = 4000
@@ -69,6 +69,37 @@ def test_a_device_that_points_against_those_that_agree_does_not_count():
     # Nobody agrees: who is right cannot be known.
     free = played(lambda device, turn: (-1) ** (device == 1) * unlike(device, turn), 20)[0]
     assert np.linalg.norm(free[1]) > 1
+
+
+def differing(device, turn):
+    """Seven of ten devices have something in common, the others a little of the opposite; all differ."""
+    common = 0.35 if device <= 7 else -0.2
+    return common * COMMON + 0.8 * noise(device, 999) + 0.4 * noise(device, turn)
+
+
+def dropped(updates, turns, key):
+    """How many updates do not count at all."""
+    state, zeros = {}, 0
+    for turn in range(turns):
+        for device in DEVICES:
+            histories = DeviceHistories(state, key)
+            zeros += histories.factor(device, updates(device, turn).astype(np.float32), 1.0) == 0
+            state = histories.state
+    return zeros
+
+
+@pytest.mark.parametrize("honest", [differing, unlike])
+def test_devices_whose_data_differ_count_with_every_key(honest):
+    assert [dropped(honest, 8, key) for key in range(20)] == [0] * 20
+
+
+def test_a_device_that_points_against_all_others_is_found_with_every_key():
+    def one_flipped(device, turn):
+        return (-1) ** (device == 4) * alike(device, turn)
+
+    counts = [dropped(one_flipped, 14, key) for key in range(10)]
+    assert min(counts) >= 5  # of its last turns, when its mean is known well
+    assert max(counts) <= 12  # none of another device
 
 
 def test_zeros_of_one_device_do_not_silence_the_others():

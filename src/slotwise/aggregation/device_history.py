@@ -6,12 +6,14 @@ for an honest one: the observation of Karimireddy, He and Jaggi, "Learning from 
 Optimization", ICML 2021, arXiv:2012.10333, who clip momentum that the devices compute. Here the server
 computes it, of sketches: sums of all numbers of an update in `CELLS` cells, each number with a sign; cell and
 sign are drawn from a key that devices do not know (Charikar, Chen and Farach-Colton, "Finding Frequent Items
-in Data Streams", ICALP 2002). Sketches keep lengths and angles, to about 1/sqrt(`CELLS`).
+in Data Streams", ICALP 2002). Sketches keep lengths and angles: the cosine of two has a standard deviation of
+about 1/sqrt(`CELLS`) over the keys (`DEVIATION`).
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +26,10 @@ MEMORY = 0.9  # weight of the past in a running mean: about ten updates
 LIMIT = 1.5  # a running mean may be so many times as long as the median one if devices agree
 FREE_LIMIT = 3.0  # and so many times if they do not
 AGREEMENT = 0.05  # cosine above which two devices agree
+DEVIATION = 1 / sqrt(CELLS)  # of the cosine of two sketches
+MARGIN = 4.0  # such deviations that a cosine must be beyond its limit before an update is dropped
+SPREAD = 6.0  # and deviations between devices, of which there may be as few as three
+NORMAL = 1.4826  # standard deviation of normal numbers, in medians of their distances from the median
 NEW = 3  # updates of a device before its direction counts
 PEERS = 32  # updates before the round, with whose devices one is compared
 FEWEST = 3  # such devices; of two devices, nobody knows which one is honest
@@ -85,37 +91,49 @@ class DeviceHistories:
 class _Peers(NamedTuple):
     """The devices that one is compared with.
 
-    A device agrees if its cosine with at least half of the others is above `AGREEMENT`. If more than half of
-    the devices agree, their data are alike, so
+    A device agrees if it has sent `NEW` updates and its cosine with at least half of the others that have is
+    above `AGREEMENT`. If more than half of all devices agree, their data are alike, so
 
-    - a device must not point against their common direction: its update does not count;
-    - its running mean may be `LIMIT` times as long as the median one. If it is r times as long as that, its
-      update is scaled by 1/r², so a device that pushes harder gets less.
+    - a running mean may be `LIMIT` times as long as the median one. If it is r times as long as that, the
+      update is scaled by 1/r², so a device that pushes harder gets less;
+    - a device must not point against their common direction: its update does not count.
 
     Otherwise every direction is allowed, and the limit is `FREE_LIMIT`. A mean of few updates is noisier: a
     device that has sent fewer than the others may be longer by that.
+
+    To drop an update is more than to scale it, so it needs more evidence: more than half of all devices must
+    agree by `MARGIN` deviations of the sketches; the cosine of the device with their direction must be as far
+    below zero; and, because honest devices differ more or less, `SPREAD` deviations between devices below the
+    median of their cosines.
     """
 
     length: float  # median of their running means
     noise: float  # of a running mean of as many updates, if they were independent
-    direction: Table  # common to those that agree; zeros if there is none
+    agreed: bool
+    direction: Table  # a unit vector, common to those that surely agree; zeros if they are too few
+    against: float  # the cosine with it below which an update does not count
 
     @classmethod
     def of(cls, turns: Table, means: Table) -> _Peers:
         lengths = np.sqrt(np.square(means).sum(axis=1))
         known = turns >= NEW
-        direction = _common_direction(means[known], lengths[known])
+        units = means[known] / np.maximum(lengths[known], 1e-300)[:, None]
+        agreement = _agreement(units)
+        surely = agreement > AGREEMENT + MARGIN * _deviation_of_median(len(units) - 1)
+        common = units[surely].sum(axis=0) if 2 * surely.sum() > len(turns) else np.zeros(CELLS)
+        agreed = 2 * int((agreement > AGREEMENT).sum()) > len(turns)
         length = _lower_median(lengths / (1 - MEMORY**turns))
-        return cls(length, _lower_median(_noise(turns)), direction)
+        direction = common / max(_length(common), 1e-300)
+        against = _least_usual(_cosines_with_others(units, common, surely)) if common.any() else -1.0
+        return cls(length, _lower_median(_noise(turns)), agreed, direction, against)
 
     def factor(self, turns: float, mean: Table) -> float:
         """Return the factor by which an update of a device is scaled."""
-        agreed = bool(self.direction.any())
-        if agreed and turns >= NEW and float((mean * self.direction).sum()) < 0:
+        length = _length(mean)
+        if turns >= NEW and float((mean * self.direction).sum()) < self.against * length:
             return 0.0
         noisier = max(1.0, float(_noise(turns)) / self.noise)
-        longest = (LIMIT if agreed else FREE_LIMIT) * noisier * self.length * (1 - MEMORY**turns)
-        length = float(np.sqrt(np.square(mean).sum()))
+        longest = (LIMIT if self.agreed else FREE_LIMIT) * noisier * self.length * (1 - MEMORY**turns)
         return (longest / length) ** 2 if length > longest else 1.0
 
 
@@ -131,17 +149,38 @@ def _cells(size: int, key: int) -> NDArray[np.intp]:
     return np.random.default_rng(key).integers(0, 2 * CELLS, size, dtype=np.intp)
 
 
-def _common_direction(means: Table, lengths: Table) -> Table:
-    """Return the direction of the devices that agree, or zeros if they are not more than half."""
-    count = len(means)
+def _agreement(units: Table) -> Table:
+    """Return the cosine that each device has with at least half of the others; -1 if they are too few."""
+    count = len(units)
     if count < FEWEST:
-        return np.zeros(CELLS)
-    units = means / np.maximum(lengths, 1e-300)[:, None]
+        return np.full(count, -1.0)
     cosines = (units[:, None] * units).sum(axis=2)  # without a linear algebra library: the same everywhere
     np.fill_diagonal(cosines, -1.0)
     # Ascending, itself first: at least half of the others have the cosine at this position, or more.
-    agrees = np.sort(cosines, axis=1)[:, (count + 1) // 2] > AGREEMENT
-    return units[agrees].sum(axis=0) if 2 * agrees.sum() > count else np.zeros(CELLS)
+    return np.asarray(np.sort(cosines, axis=1)[:, (count + 1) // 2])
+
+
+def _deviation_of_median(count: int) -> float:
+    """Return the standard deviation of the median of so many cosines of sketches, as if they were normal."""
+    return DEVIATION * sqrt(pi / (2 * max(count, 1)))
+
+
+def _cosines_with_others(units: Table, common: Table, part: NDArray[np.bool_]) -> Table:
+    """Return the cosine of each device with the sum of the others that are ``part`` of it."""
+    own, along = part.astype(np.float64), (units * common).sum(axis=1)
+    lengths = np.sqrt(np.maximum(np.square(common).sum() + own * (1 - 2 * along), 1e-300))
+    return np.asarray((along - own) / lengths)
+
+
+def _least_usual(cosines: Table) -> float:
+    """Return the least cosine that is put down to the sketches, or to the differences between devices."""
+    middle = float(np.median(cosines))
+    deviation = NORMAL * float(np.median(np.abs(cosines - middle)))
+    return min(-MARGIN * DEVIATION, middle - SPREAD * deviation)
+
+
+def _length(vector: Table) -> float:
+    return float(np.sqrt(np.square(vector).sum()))
 
 
 def _noise(turns: NDArray[np.float64] | float) -> NDArray[np.float64]:

@@ -120,15 +120,13 @@ class MqttClient:
         Raises:
             MqttError: the connection is lost, or the broker does not acknowledge.
         """
-        while not self._written.is_set():  # at most one message at a time is in the memory of paho
-            await self._written.wait()
-        self._require_connection()
         if qos:
             async with self._in_flight:
-                self._require_connection()
+                await self._until_written()
                 request = self._paho.publish(topic, payload, qos, retain)
                 await self._answer_to(request.mid, PUBLISH_TIMEOUT)
             return
+        await self._until_written()
         # Nobody waits for the acknowledgement of this message, which paho makes up at some expense.
         self._paho.on_publish = None
         try:
@@ -137,6 +135,12 @@ class MqttClient:
             self._paho.on_publish = self._on_publish
         self._continue_writing()
         await self._written.wait()
+        self._require_connection()
+
+    async def _until_written(self) -> None:
+        """Wait until paho has nothing to write: at most one of these messages at a time is in its memory."""
+        while not self._written.is_set():
+            await self._written.wait()
         self._require_connection()
 
     async def subscribe(self, topics: Sequence[str]) -> list[ReasonCode]:
