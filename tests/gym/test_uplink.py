@@ -193,6 +193,10 @@ def test_agents_are_compared_on_the_same_channels() -> None:
         sg.compare(make(), sg.BASELINES, [])
     with pytest.raises(InputError, match=r"seeds = 3: must be several numbers, such as range\(5\)"):
         sg.compare(make(), sg.BASELINES, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^agents = a SelectionAgent: must be a Mapping$"):
+        sg.compare(make(), sg.BASELINES["random"], [1])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="agent one = <lambda>: must be a function of 2 arguments"):
+        sg.compare(make(), {"one": lambda env: 0}, [1])  # type: ignore[arg-type, misc]
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,21 @@ def test_an_agent_for_a_timeline_is_refused(task: Task) -> None:
         training.advance()
 
 
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("timeline", "a Timeline or an Episode"),
+        ("resume", "a History"),
+        ("radio", "an UplinkRadio"),
+        ("observer", "an Observer"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(name: str, allowed: str, task: Task) -> None:
+    arguments: dict[str, Any] = {"timeline": episode_of("sender"), "agent": by_learning, name: 3}
+    with pytest.raises(InputError, match=f"^{name} = an int: must be {allowed}$"):
+        train(task=task, **arguments)
+
+
 @pytest.mark.parametrize("other", ["participants", "everything"])
 def test_a_history_of_another_episode_is_refused(other: str, task: Task) -> None:
     history = train(episode_of("sender"), task, agent=by_learning, stop_at="loss=0.9", evaluate_every=1)

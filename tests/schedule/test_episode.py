@@ -170,6 +170,20 @@ def test_an_agent_that_takes_other_arguments_is_refused() -> None:
         Episode(PLAIN).play(lambda decision, learning: 1)  # type: ignore[arg-type, misc]
 
 
+@pytest.mark.parametrize("play", [Episode, simulate])
+@pytest.mark.parametrize("scenario", [3, None, {"devices": 3}])
+def test_what_is_no_scenario_is_refused(play: Any, scenario: Any) -> None:
+    with pytest.raises(InputError, match=r"^scenario = (an int|None|a dict): must be a Scenario$"):
+        play(scenario, "async")
+
+
+@pytest.mark.parametrize("play", [Episode, simulate])
+def test_what_is_no_fleet_is_refused(play: Any) -> None:
+    scenario = Scenario(devices=4, group_size=2, compute_slots=3, deadline=50)
+    with pytest.raises(InputError, match=r"^fleet = an int: must be a Fleet$"):
+        play(scenario, "async", fleet=3)
+
+
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(UserError, match="unknown option dely: did you mean delay"):
         Episode(PLAIN, "idfl", dely=1)

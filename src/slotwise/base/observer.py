@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Self, cast
 
+from slotwise.base.errors import InputError
+from slotwise.base.user_code import describe_value
+
 
 class BaseObserver:
     """Callbacks of every kind of work; they do nothing, and subclasses override the ones they need."""
@@ -31,6 +34,8 @@ class BaseObserver:
         """Return ``observer`` as one of this class; callbacks that it does not have do nothing."""
         if observer is None:
             return cls()
+        if not hasattr(observer, "wants_stop"):
+            raise InputError("observer", describe_value(observer), "an Observer")
         known = isinstance(observer, cls | Observers)
         return cast(Self, observer if known else Observers(observer))
 

@@ -153,6 +153,13 @@ def describe_value(value: object) -> str:
     return "None" if value is None else with_article(type(value).__name__)
 
 
+def check_type(parameter: str, value: object, *types: type) -> None:
+    """Raise an InputError if a value is of none of these types."""
+    if not isinstance(value, types):
+        allowed = " or ".join(with_article(one.__name__) for one in types)
+        raise InputError(parameter, describe_value(value), allowed)
+
+
 def with_article(name: str) -> str:
     """Return a name after "a" or "an", as it is spoken: an int, a list, an MLP (letter by letter)."""
     spelled = name[:2].isupper()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.base.errors import InputError
 from slotwise.base.extras import importing
+from slotwise.base.user_code import check_arguments, check_type
 from slotwise.schedule.selections import (
     RandomSelection,
     Selection,
@@ -91,9 +92,12 @@ def compare(env: Environment, agents: Mapping[str, Agent], seeds: Iterable[int])
     """Play an episode with each agent and seed; a seed is the same fleet and channel for all agents."""
     if not isinstance(seeds, Iterable):
         raise InputError("seeds", seeds, "several numbers, such as range(5)")
+    check_type("agents", agents, Mapping)
     numbers = tuple(seeds)
     if not numbers or not agents:
         raise InputError("seeds" if agents else "agents", "nothing", "at least one")
+    for name, agent in agents.items():
+        check_arguments(f"agent {name}", agent, 2)
     returns = {
         name: np.array([played(env, agent, seed) for seed in numbers]) for name, agent in agents.items()
     }

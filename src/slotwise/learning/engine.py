@@ -27,7 +27,7 @@ from slotwise.aggregation import (
 from slotwise.base.errors import InputError, MissingError, UserError
 from slotwise.base.machine import available_cores
 from slotwise.base.observer import BaseObserver
-from slotwise.base.user_code import check_arguments
+from slotwise.base.user_code import check_arguments, check_type
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.course import Course, Decided, Planned
 from slotwise.learning.drift_task import for_rule
@@ -98,6 +98,7 @@ def train(
         Interrupted: a KeyboardInterrupt (Ctrl-C) ended the training.
     """
     observer = TrainingObserver.of(observer)
+    check_type("timeline", timeline, Timeline, Episode)
     slots = timeline.scenario.deadline or getattr(timeline, "last_slot", None)
     usual = None if slots is None else evaluation_interval(slots)  # None: the first and the last model
     with Training(
@@ -184,6 +185,10 @@ class Training:
         resume: History | None = None,
         radio: UplinkRadio | None = None,
     ) -> None:
+        check_type("timeline", timeline, Timeline, Episode)
+        for name, value, kind in (("resume", resume, History), ("radio", radio, UplinkRadio)):
+            if value is not None:
+                check_type(name, value, kind)
         self._aggregation = rule_of(aggregation)
         self._task = CheckedTask.of(for_rule(CheckedTask.of(task), self._aggregation))
         check_group_sizes(self._aggregation, timeline.scenario.group_sizes)

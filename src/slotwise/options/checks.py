@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slotwise.base.errors import InputError
-from slotwise.base.user_code import describe_value, with_article
+from slotwise.base.user_code import check_type
 from slotwise.options.declarations import Declaration, Range, declarations, mark_of
 from slotwise.options.tables import resolved
 
@@ -72,9 +72,7 @@ def check_fields(instance: Any) -> None:
             value = resolved(declaration.choice, value)
         elif declaration.part is not None or declaration.either is not None:
             kinds = declaration.either.classes if declaration.either else (declaration.hint,)
-            if not isinstance(value, kinds):
-                allowed = " or ".join(with_article(kind.__name__) for kind in kinds)
-                raise InputError(name, describe_value(value), allowed)
+            check_type(name, value, *kinds)
         else:
             _check_range(name, value, declaration)
             value = checked(name, value, declaration.hint)

@@ -15,7 +15,7 @@ from slotwise.base.errors import InputError, UserError
 from slotwise.base.machine import available_cores
 from slotwise.base.notebook import Displayable
 from slotwise.base.observer import BaseObserver
-from slotwise.base.user_code import describe_error, describe_value, with_article
+from slotwise.base.user_code import check_type, describe_error, with_article
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver, follow
@@ -88,8 +88,7 @@ def run(
         UserError: an option is wrong; nothing has been written then.
         Diverged: the training diverged; its state is saved.
     """
-    if not isinstance(config, RunConfig):
-        raise InputError("config", describe_value(config), "a RunConfig")
+    check_type("config", config, RunConfig)
     check_interval(checkpoint_every)
     folder = RunFolder.check_new(Path(out), overwrite=overwrite)
     own = None if task is None else as_sent(CheckedTask.of(task), config)

@@ -72,7 +72,6 @@ class Episode:
         link: Link | None = None,
         **options: Any,
     ) -> None:
-        scenario.check_horizon(rounds)
         given = {"decide": decide, "rounds": rounds, "fleet": fleet, "link": link, **options}
         self._given = {"scenario": scenario, "policy": policy, **given}
         self._kinds = _kinds(decide)
@@ -80,6 +79,7 @@ class Episode:
         refuse_agents(self._policy)
         self.scenario, self._rounds = scenario, rounds
         self.fleet, self.link = case_of(scenario, fleet, link)
+        scenario.check_horizon(rounds)
         refuse_unseen_channel(self._policy, self.link)
         self._drive = driven(scenario, self._policy, self.fleet, rounds, self.link, self._kinds)
         _refuse_decided_twice(self._kinds, scenario, self._policy, self._drive.delivery)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NoReturn, cast
 
 from slotwise.base.errors import ConflictError, InputError, refuse_unknown_name
-from slotwise.base.user_code import user_errors
+from slotwise.base.user_code import check_type, user_errors
 from slotwise.fleet import Fleet, Retransmission, Windows
 from slotwise.options import allowed_names, choose
 from slotwise.options.checks import LARGEST_SEED, whole
@@ -75,10 +75,12 @@ def case_of(scenario: Scenario, fleet: Fleet | None = None, link: Link | None = 
     """Return devices and link of a call that may omit them: the scenario's equal devices and fixed slots.
 
     Raises:
-        InputError: the fleet has another number of devices.
+        InputError: one of them is something else, or the fleet has another number of devices.
         UserError: the link lacks what a link has.
     """
+    check_type("scenario", scenario, Scenario)
     devices = Fleet.equal(scenario) if fleet is None else fleet
+    check_type("fleet", devices, Fleet)
     refuse_windows_on_two_bands(scenario, devices)
     if has_groups(link):
         _refuse_groups(scenario, devices)
