@@ -85,8 +85,8 @@ SLOW = {  # they load data, compile networks or start processes
     "update_error": Tiny("--rounds 3 --errors 50 --gradients 50"),
     "whole_job": Tiny("--studies mnist --deadline 200 --runs 1 --workers 1"),
 }
-# What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/,
-# memory_rules one in docs/.
+# What these need: a broker, Chromium, a cluster, other packages, an installation or minutes to compile;
+# fuzz has a test in cli/, memory_rules one in docs/.
 NOT_RUN = (
     "chaos",
     "cifar10_from_npm",
@@ -97,6 +97,7 @@ NOT_RUN = (
     "memory_rules",
     "mqtt",
     "scale",
+    "step_parts",
     "validation",
     "workers",
 )
