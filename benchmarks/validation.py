@@ -24,7 +24,7 @@ import rounds_to_accuracy
 import slotwise as sw
 from published_numbers import FEDAVG, INPUTS, NIID, PUBLISHED, WIRELESS
 from slotwise.base.files import write_atomically, write_csv
-from slotwise.batch import BatchSpec, run_batch
+from slotwise.batch import BatchSpec
 from slotwise.options import loaded
 
 ROOT = Path(__file__).parents[1]
@@ -47,13 +47,17 @@ def keep(name: str, rows: Iterable[tuple[str, int, int, float]]) -> None:
 
 
 def train_sweep(name: str, runs: Path) -> None:
-    """Train what is missing of a comparison that is a sweep, and keep the accuracies of what is finished."""
-    results = run_batch(SETTINGS / f"{name}.toml", runs / name)
-    finished = [row for row in results.rows if row.outcome.status == "finished"]
-    points = ((row, point) for row in finished for point in row.outcome.curve)
-    keep(name, ((row.case, row.seed, point.round, point.accuracy) for row, point in points))
-    if not results.is_finished:
-        sys.exit(f"{name}: {', '.join(map(str, results.problems()))}")
+    """Train what is missing of a comparison, the first seed of all cases first; keep each run that ends."""
+    spec = BatchSpec.read(SETTINGS / f"{name}.toml")
+    for point in sorted(spec.points, key=lambda point: point.seed):
+        if is_kept(name, point.case, point.seed):
+            continue
+        folder = runs / name / point.run.name
+        is_begun = (folder / "run.json").exists()
+        run = sw.resume(folder) if is_begun else sw.run(point.run.config, folder)
+        if run.status != "finished":
+            sys.exit(f"{name}: {point.run.name}: {run.status}; the same command continues")
+        keep_more(name, point.case, point.seed, ((one.round, one.accuracy) for one in run.history.points))
 
 
 def train_rounds(name: str, runs: Path) -> None:  # noqa: ARG001
